@@ -1,0 +1,7 @@
+//! The keeper process: everything it does is in the library, so that the tests can reach it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    gristmill_keeper::serve()
+}
