@@ -1,0 +1,13 @@
+//! A worker: claims the records of its task ring, has them called, and answers each one.
+//!
+//! Guarantees: every task record gets exactly one answer; an answer's bytes are in the result ring before the next call
+//! begins, so that nothing that ended is lost with the worker; nothing revoked is run. What a call is, a [`Callee`] says;
+//! where the rings lead, nobody here knows.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod callee;
+mod run;
+
+pub use callee::{Call, Callee, ParentList, Reply};
+pub use run::{Running, Worker, WorkerEnd, WorkerOptions};
