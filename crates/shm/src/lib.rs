@@ -1,0 +1,25 @@
+//! Rings of records between two processes, the doorbell beside them, and the segment that holds them.
+//!
+//! Guarantees: a record is seen whole or not at all; no write to a ring and no wake-up is lost; after
+//! a worker's death it is known which records had started. Bytes that come out of shared memory are
+//! validated and never cause a panic or undefined behaviour: all of it is read through atomics.
+//! Not here: what a record means (`wire`), who runs and who decides (`worker`, `client`).
+//! The protocol and why it holds: `README.md` beside the ring.
+
+mod bell;
+mod progress;
+mod ring;
+#[cfg(not(gristmill_loom))]
+mod segment;
+
+pub use bell::Bell;
+pub use progress::{Claim, Fate, ProgressLine, ProgressReader, ProgressWriter, Running};
+pub use ring::{
+    BeginError, Consumer, Corrupt, HeapWords, HeldRecord, LayoutError, Producer, Record,
+    RecordWriter, RingLayout, RingWatch, Sequence, Tail, TakeBack, Words,
+};
+#[cfg(not(gristmill_loom))]
+pub use segment::{
+    ClientControl, ClientLane, MappedWords, RINGS_PER_SLOT, Segment, SegmentError, SegmentOptions,
+    WorkerControl, WorkerLane,
+};

@@ -1,0 +1,192 @@
+//! The writing end of a ring.
+
+use super::writer::Held;
+use super::{BeginError, RecordWriter, RingLayout, Sequence, Words};
+use gristmill_sync::atomic::Ordering;
+use gristmill_wire::{Kind, RECORD_HEADER_SIZE, RecordHeader, padded_size};
+
+/// How many of the latest records can be taken back, at most: more than any worker is sent ahead.
+/// Older ones are simply left to the worker, which answers them anyway.
+const REMEMBERED_LIMIT: usize = 4096;
+const HEADER: u64 = RECORD_HEADER_SIZE as u64;
+
+/// The one writer of a ring. At most one exists of each ring at any time, in any process.
+#[derive(Debug)]
+pub struct Producer<W> {
+    pub(super) words: W,
+    pub(super) layout: RingLayout,
+    /// Where the next record goes, bytes since the reset.
+    pub(super) head: u64,
+    /// The reader's tail when it was last looked at.
+    pub(super) tail: u64,
+    /// The number of the next record.
+    pub(super) sequence: Sequence,
+    /// Records that are written and not published, oldest first.
+    pub(super) held: Vec<Held>,
+    /// Where the latest records are, by the low bits of their sequence.
+    pub(super) positions: Box<[u64]>,
+    #[cfg(gristmill_loom)]
+    pub(super) skip_zeroing: bool,
+}
+
+impl<W: Words> Producer<W> {
+    /// The writing end of a ring that was just reset and whose former ends are gone.
+    #[must_use]
+    pub fn new(words: W) -> Self {
+        let layout = words.layout();
+        let remembered = (layout.capacity() / RECORD_HEADER_SIZE) as usize;
+        Self {
+            words,
+            layout,
+            head: 0,
+            tail: 0,
+            sequence: 0,
+            held: Vec::new(),
+            positions: vec![0; remembered.min(REMEMBERED_LIMIT)].into(),
+            #[cfg(gristmill_loom)]
+            skip_zeroing: false,
+        }
+    }
+
+    /// Breaks the rule that the next header is zeroed, so that a model can show what it is for.
+    #[cfg(gristmill_loom)]
+    pub fn skip_zeroing(&mut self) {
+        self.skip_zeroing = true;
+    }
+
+    /// Begins a record with a body of `body_size` bytes; dropping the writer abandons it.
+    ///
+    /// # Errors
+    /// [`BeginError::Full`] until the reader makes room (worth a retry), [`BeginError::TooLarge`],
+    /// [`BeginError::BadTail`].
+    #[inline]
+    pub fn begin(
+        &mut self,
+        kind: Kind,
+        flags: u8,
+        body_size: usize,
+    ) -> Result<RecordWriter<'_, W>, BeginError> {
+        let limit = self.layout.max_body();
+        if body_size > limit as usize {
+            return Err(BeginError::TooLarge { size: body_size, limit });
+        }
+        let (pad, size) = self.place(body_size);
+        self.reserve(pad, size)?;
+        if pad > 0 {
+            self.write_pad(pad);
+        }
+        Ok(RecordWriter { producer: self, kind, flags, size })
+    }
+
+    /// The pad that goes in front of a record, and the record's size with its header.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "a body is at most a quarter of a ring")]
+    fn place(&self, body_size: usize) -> (u32, u32) {
+        let size = padded_size(body_size) as u32 + RECORD_HEADER_SIZE;
+        let to_end = self.layout.to_end(self.head);
+        if size > to_end {
+            return (to_end, size);
+        }
+        // 8 bytes at the end of the ring could hold no header, not even a pad's: the record takes them.
+        (0, if to_end - size == 8 { to_end } else { size })
+    }
+
+    /// Makes sure that the pad, the record and the header behind it fit.
+    #[inline]
+    fn reserve(&mut self, pad: u32, size: u32) -> Result<(), BeginError> {
+        let end = self.head + u64::from(pad) + u64::from(size) + HEADER;
+        if end - self.tail <= u64::from(self.layout.capacity()) {
+            return Ok(());
+        }
+        self.refresh_tail()?;
+        if end - self.tail <= u64::from(self.layout.capacity()) {
+            return Ok(());
+        }
+        Err(BeginError::Full { size: pad + size, free: self.free() })
+    }
+
+    #[cold]
+    fn refresh_tail(&mut self) -> Result<(), BeginError> {
+        let found = self.words.tail().load(Ordering::Acquire); // PAIRS: tail (`publish_tail`)
+        if found < self.tail || found > self.head {
+            return Err(BeginError::BadTail { found, oldest: self.tail, newest: self.head });
+        }
+        self.tail = found;
+        Ok(())
+    }
+
+    /// Fills the end of the ring. A pad needs no withholding: what comes before it is not passed.
+    #[cold]
+    fn write_pad(&mut self, size: u32) {
+        let header = RecordHeader { size, kind: Kind::Pad, flags: 0, sequence: 0 };
+        let start = self.head;
+        self.head += u64::from(size);
+        self.zero_next_header();
+        self.words.data(start / 8).store(header.word(), Ordering::Release); // PAIRS: commit (`peek`)
+    }
+
+    /// Marks what is behind the last record as not written yet: the former lap left its bytes there.
+    #[inline]
+    pub(super) fn zero_next_header(&self) {
+        #[cfg(gristmill_loom)]
+        if self.skip_zeroing {
+            return;
+        }
+        self.words.data(self.head / 8).store(0, Ordering::Relaxed);
+    }
+
+    fn free(&self) -> u32 {
+        let used = self.head - self.tail;
+        self.layout.capacity() - u32::try_from(used).unwrap_or(self.layout.capacity())
+    }
+
+    /// Bytes that the reader has released, headers and pads included; looks at its tail.
+    pub fn free_bytes(&mut self) -> u32 {
+        // A bad tail shows itself at the next `begin` that needs room.
+        let _ = self.refresh_tail();
+        self.free()
+    }
+
+    /// Whether a body of `body_size` bytes fits now; looks at the reader's tail. For the look between
+    /// the flag and the sleep. Also true when waiting would be in vain: `begin` says why.
+    pub fn has_room(&mut self, body_size: usize) -> bool {
+        let waits = body_size <= self.layout.max_body() as usize && {
+            let (pad, size) = self.place(body_size);
+            matches!(self.reserve(pad, size), Err(BeginError::Full { .. }))
+        };
+        !waits
+    }
+
+    /// Tells the reader that the writer waits for room, or has ceased to. Goes up before the sleep on
+    /// the bell that the reader rings, down after it.
+    pub fn want_room(&self, wanted: bool) {
+        self.words.room().store(u64::from(wanted), Ordering::Relaxed); // PAIRS: room (barriers)
+    }
+
+    /// The largest body of a record, bytes.
+    #[inline]
+    #[must_use]
+    pub fn max_body(&self) -> u32 {
+        self.layout.max_body()
+    }
+
+    /// The number that the next record gets; also how many were written.
+    #[inline]
+    #[must_use]
+    pub fn next_sequence(&self) -> Sequence {
+        self.sequence
+    }
+
+    /// Gives the record that was just written its number and remembers where it is.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "masked to the length right away")]
+    pub(super) fn finish(&mut self, size: u32) -> Sequence {
+        let sequence = self.sequence;
+        let index = sequence as usize & (self.positions.len() - 1);
+        self.positions[index] = self.head;
+        self.sequence = sequence + 1;
+        self.head += u64::from(size);
+        self.zero_next_header();
+        sequence
+    }
+}

@@ -1,0 +1,121 @@
+//! One record, as its reader sees it.
+
+use super::{Sequence, Words};
+use gristmill_sync::atomic::Ordering;
+use gristmill_wire::{FrameError, RECORD_HEADER_SIZE, RecordHeader};
+
+/// What a writer stores in the second word of a header to take the record back. No header equals it,
+/// so that one withheld in the same place does not read as revoked.
+pub(super) const REVOKED: u64 = 1;
+
+/// A record in place. Its header was copied out and validated; its body is read word by word, and its
+/// size bounds every read.
+#[derive(Debug)]
+pub struct Record<'c, W> {
+    pub(super) words: &'c W,
+    /// The index of its first word.
+    pub(super) start: u64,
+    pub(super) header: RecordHeader,
+    pub(super) sequence: Sequence,
+}
+
+impl<W: Words> Record<'_, W> {
+    /// Its header.
+    #[inline]
+    #[must_use]
+    pub fn header(&self) -> RecordHeader {
+        self.header
+    }
+
+    /// Its number, as the reader counts.
+    #[inline]
+    #[must_use]
+    pub fn sequence(&self) -> Sequence {
+        self.sequence
+    }
+
+    /// Bytes of its body: what its writer asked for, rounded up to 8 or, at the end of the ring, 16.
+    #[inline]
+    #[must_use]
+    pub fn body_size(&self) -> u32 {
+        self.header.size - RECORD_HEADER_SIZE
+    }
+
+    /// Whether the writer wants it back. Worth asking only after it was claimed.
+    #[inline]
+    #[must_use]
+    pub fn revoked(&self) -> bool {
+        // PAIRS: take-back (barriers)
+        self.words.data(self.start + 1).load(Ordering::Relaxed) == REVOKED
+    }
+
+    /// One word of its body.
+    ///
+    /// # Errors
+    /// [`FrameError::Truncated`] beyond the body.
+    #[inline]
+    pub fn word(&self, index: u32) -> Result<u64, FrameError> {
+        let [word] = self.words(index)?;
+        Ok(word)
+    }
+
+    /// `N` words of its body, from `index` on.
+    ///
+    /// # Errors
+    /// [`FrameError::Truncated`] beyond the body.
+    #[inline]
+    pub fn words<const N: usize>(&self, index: u32) -> Result<[u64; N], FrameError> {
+        self.check(index as usize * 8, N * 8)?;
+        let first = self.start + 2 + u64::from(index);
+        let mut values = [0; N];
+        for (place, value) in (first..).zip(&mut values) {
+            *value = self.words.data(place).load(Ordering::Relaxed);
+        }
+        Ok(values)
+    }
+
+    /// Copies bytes of its body, from `offset` on, until `out` is full.
+    ///
+    /// # Errors
+    /// [`FrameError::Truncated`] beyond the body; `out` is unchanged then.
+    pub fn read(&self, offset: u32, out: &mut [u8]) -> Result<(), FrameError> {
+        self.check(offset as usize, out.len())?;
+        let mut place = self.start + 2 + u64::from(offset / 8);
+        let mut rest = out;
+        let skipped = offset as usize % 8;
+        if skipped > 0 {
+            let word = self.words.data(place).load(Ordering::Relaxed).to_le_bytes();
+            let (first, behind) = rest.split_at_mut(rest.len().min(8 - skipped));
+            first.copy_from_slice(&word[skipped..skipped + first.len()]);
+            (place, rest) = (place + 1, behind);
+        }
+        let (whole, last) = rest.as_chunks_mut::<8>();
+        for chunk in whole {
+            *chunk = self.words.data(place).load(Ordering::Relaxed).to_le_bytes();
+            place += 1;
+        }
+        if !last.is_empty() {
+            let word = self.words.data(place).load(Ordering::Relaxed).to_le_bytes();
+            last.copy_from_slice(&word[..last.len()]);
+        }
+        Ok(())
+    }
+
+    /// Appends `size` bytes of its body, from `offset` on, to `out`.
+    ///
+    /// # Errors
+    /// [`FrameError::Truncated`] beyond the body; `out` is unchanged then.
+    pub fn append_to(&self, offset: u32, size: u32, out: &mut Vec<u8>) -> Result<(), FrameError> {
+        self.check(offset as usize, size as usize)?;
+        let old = out.len();
+        out.resize(old + size as usize, 0);
+        self.read(offset, &mut out[old..])
+    }
+
+    #[inline]
+    fn check(&self, offset: usize, size: usize) -> Result<(), FrameError> {
+        let found = self.body_size() as usize;
+        let needed = offset.saturating_add(size);
+        if needed > found { Err(FrameError::Truncated { needed, found }) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,23 @@
+//! The ring's protocols under the model checker: one model for each rule, and one that removes it.
+//!
+//! `RUSTFLAGS="--cfg gristmill_loom" LOOM_MAX_PREEMPTIONS=3 cargo test -p gristmill-shm --release --test loom`
+#![cfg(gristmill_loom)]
+
+#[path = "loom/bell.rs"]
+mod bell;
+#[path = "loom/publication.rs"]
+mod publication;
+#[path = "loom/room.rs"]
+mod room;
+#[path = "loom/take_back.rs"]
+mod take_back;
+#[path = "loom/withheld.rs"]
+mod withheld;
+
+use gristmill_shm::{Consumer, HeapWords, Producer, RingLayout};
+
+/// A ring of `capacity` bytes and its two ends.
+fn ring(capacity: u32) -> (Producer<HeapWords>, Consumer<HeapWords>) {
+    let words = HeapWords::new(RingLayout::new(capacity).expect("a power of two"));
+    (Producer::new(words.clone()), Consumer::new(words))
+}

@@ -1,0 +1,72 @@
+//! Nobody sleeps while there is something to read.
+
+use super::ring;
+use gristmill_shm::Bell;
+use gristmill_sync::barrier::BarrierMode;
+use gristmill_wire::Kind;
+use loom::sync::Arc;
+
+/// The reader sleeps when the ring is empty; the writer writes, then rings. A lost wake-up deadlocks,
+/// which loom reports.
+fn one_record_wakes(mode: BarrierMode) {
+    loom::model(move || {
+        let (mut producer, mut consumer) = ring(64);
+        let bell = Arc::new(Bell::default());
+        let writer = loom::thread::spawn({
+            let bell = Arc::clone(&bell);
+            move || {
+                producer.begin(Kind::Task, 0, 0).expect("an empty ring has room").commit();
+                bell.ring(mode);
+            }
+        });
+        while consumer.peek().expect("no header is corrupt").is_none() {
+            bell.sleep(mode, || !consumer.has_record(), None);
+        }
+        writer.join().expect("the writer returns");
+    });
+}
+
+#[test]
+fn a_record_wakes_its_reader() {
+    one_record_wakes(BarrierMode::Fence);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn without_the_barriers_a_wake_up_is_lost() {
+    one_record_wakes(BarrierMode::Absent);
+}
+
+/// Two workers ring one client, which reads both rings.
+#[test]
+fn two_writers_wake_the_one_sleeper() {
+    loom::model(|| {
+        let mode = BarrierMode::Fence;
+        let bell = Arc::new(Bell::default());
+        let (mut consumers, mut writers) = (Vec::new(), Vec::new());
+        for _ in 0..2 {
+            let (mut producer, consumer) = ring(64);
+            let bell = Arc::clone(&bell);
+            consumers.push(consumer);
+            writers.push(loom::thread::spawn(move || {
+                producer.begin(Kind::Answer, 0, 0).expect("an empty ring has room").commit();
+                bell.ring(mode);
+            }));
+        }
+        let mut missing = 2;
+        while missing > 0 {
+            for consumer in &mut consumers {
+                if consumer.peek().expect("no header is corrupt").is_some() {
+                    let _ = consumer.consume();
+                    missing -= 1;
+                }
+            }
+            if missing > 0 {
+                bell.sleep(mode, || !consumers.iter().any(|ring| ring.has_record()), None);
+            }
+        }
+        for writer in writers {
+            writer.join().expect("the writer returns");
+        }
+    });
+}
