@@ -1,0 +1,206 @@
+//! What workers answer.
+
+use gristmill_wire::{AnswerFrame, SlotId, Span, Verdict};
+
+use crate::finish::Run;
+use crate::machine::Phase;
+use crate::outcome::Content;
+use crate::port::Port;
+use crate::task::{State, flag};
+use crate::{Core, NONE, Payload, Status};
+
+/// What an answer did.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerOutcome {
+    /// Nothing: it is of a placement that was given up, or of none.
+    Stale,
+    /// The task is final.
+    Finished(Status),
+    /// The task will be placed again.
+    Requeued,
+}
+
+impl Core {
+    /// Takes in the answer to one record. An answer that fits no placement is dropped and counted.
+    #[inline]
+    pub fn answered(
+        &mut self,
+        slot: SlotId,
+        frame: &AnswerFrame,
+        payload: Payload,
+        now: u64,
+        port: &mut impl Port,
+    ) -> AnswerOutcome {
+        self.now = now;
+        let place = usize::from(slot.0);
+        let Some(index) = self.answered_task(slot, frame) else {
+            return self.drop_stale(place, &payload, port);
+        };
+        self.slots[place].full = false;
+        self.slots[place].stuck = false;
+        self.leave_slot(index);
+        let run = self.observe(index, frame, port.ticks());
+        let outcome = if frame.verdict == Verdict::Returned {
+            self.finish_run(index, (Status::Succeeded, Content::Payload(payload)), &run, port);
+            AnswerOutcome::Finished(Status::Succeeded)
+        } else {
+            self.answered_badly(index, (frame.verdict, payload), &run, port)
+        };
+        self.after_answer(place, port);
+        outcome
+    }
+
+    #[inline]
+    fn answered_task(&self, slot: SlotId, frame: &AnswerFrame) -> Option<u32> {
+        let index = self.tasks.find(frame.task)?;
+        let task = &self.tasks[index];
+        let fits = task.state == State::Sent
+            && task.slot == slot.0
+            && task.sequence == frame.sequence
+            && task.attempt == frame.attempt;
+        fits.then_some(index)
+    }
+
+    #[cold]
+    fn drop_stale(
+        &mut self,
+        place: usize,
+        payload: &Payload,
+        port: &mut impl Port,
+    ) -> AnswerOutcome {
+        self.counts.stale_answers += 1;
+        self.drop_payload(payload);
+        if self.slots.get(place).is_some_and(|slot| slot.full) {
+            self.slots[place].full = false;
+            self.pump(port);
+        }
+        AnswerOutcome::Stale
+    }
+
+    /// Learns from the run.
+    #[inline]
+    fn observe(&mut self, index: u32, frame: &AnswerFrame, ticks: u64) -> Run {
+        let task = &self.tasks[index];
+        if frame.verdict.has_started() {
+            self.fruitless = 0;
+            #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+            let ran_ns = frame.ran.ticks() as f32 * self.ns_per_tick;
+            let function = task.function.0 as usize;
+            self.functions[function].observe(ran_ns, self.config.run_min_ns);
+        }
+        Run {
+            started_ticks: frame.started_ticks,
+            claimed_before: frame.claimed_before,
+            ran: frame.ran,
+            published_after: frame.published_after,
+            drained_after: Span::from_ticks(ticks.saturating_sub(task.submitted_ticks)),
+            has_started: frame.verdict.has_started(),
+        }
+    }
+
+    fn answered_badly(
+        &mut self,
+        index: u32,
+        (verdict, payload): (Verdict, Payload),
+        run: &Run,
+        port: &mut impl Port,
+    ) -> AnswerOutcome {
+        let flags = self.tasks[index].flags;
+        if !verdict.has_started() {
+            self.drop_payload(&payload);
+            let slot = usize::from(self.tasks[index].slot);
+            self.slots[slot].sent -= 1;
+            return self.answered_unstarted(index, verdict, run, port);
+        }
+        let status = match verdict {
+            Verdict::Interrupted if flags & flag::CANCELLED != 0 => Status::Cancelled,
+            Verdict::Interrupted if flags & flag::TIMED_OUT != 0 => Status::TimedOut,
+            _ => Status::Failed,
+        };
+        let is_retried = match status {
+            Status::TimedOut => self.charge_timeout(index),
+            Status::Failed => self.charge_retry(index),
+            _ => false,
+        };
+        if is_retried {
+            self.drop_payload(&payload);
+            self.begin_attempt(index);
+            self.make_ready(index);
+            return AnswerOutcome::Requeued;
+        }
+        let content = if status == Status::Cancelled {
+            self.drop_payload(&payload);
+            Content::Empty
+        } else {
+            Content::Payload(payload)
+        };
+        self.finish_run(index, (status, content), run, port);
+        AnswerOutcome::Finished(status)
+    }
+
+    fn answered_unstarted(
+        &mut self,
+        index: u32,
+        verdict: Verdict,
+        run: &Run,
+        port: &mut impl Port,
+    ) -> AnswerOutcome {
+        if verdict == Verdict::Expired {
+            self.finish_run(index, (Status::TimedOut, Content::Empty), run, port);
+            return AnswerOutcome::Finished(Status::TimedOut);
+        }
+        let slot = usize::from(self.tasks[index].slot);
+        if verdict == Verdict::Declined && self.nested_slot(index) == Some(slot) {
+            self.tasks[index].flags |= flag::DECLINED;
+        }
+        if self.return_unstarted(index, port) {
+            AnswerOutcome::Requeued
+        } else {
+            AnswerOutcome::Finished(Status::Cancelled)
+        }
+    }
+
+    #[inline]
+    fn after_answer(&mut self, place: usize, port: &mut impl Port) {
+        if self.has_fresh || self.nested_ready > 0 || self.waiting_slots > 0 {
+            self.pump(port);
+        }
+        if !self.ready.is_empty() {
+            self.refill(place, port);
+        }
+        if self.slots[place].in_flight.len == 0 {
+            self.use_idle(place, port);
+        }
+        if !matches!(self.phase, Phase::Open) {
+            self.wind_down(port);
+        }
+    }
+
+    /// Charges an attempt to the budget for exceptions.
+    fn charge_retry(&mut self, index: u32) -> bool {
+        if self.tasks[index].extra == NONE && self.config.budgets.retries == 0 {
+            return false;
+        }
+        let extra = self.extra(index);
+        let left = &mut self.extras[extra].budgets.retries;
+        if *left == 0 || matches!(self.phase, Phase::Closing { cancels: true }) {
+            return false;
+        }
+        *left -= 1;
+        self.counts.retries += 1;
+        true
+    }
+
+    /// Charges an attempt to the budget for timeouts.
+    pub(crate) fn charge_timeout(&mut self, index: u32) -> bool {
+        let extra = self.extra(index);
+        let left = &mut self.extras[extra].budgets.timeout_retries;
+        if *left == 0 || matches!(self.phase, Phase::Closing { cancels: true }) {
+            return false;
+        }
+        *left -= 1;
+        self.counts.timeout_retries += 1;
+        true
+    }
+}

@@ -1,0 +1,106 @@
+//! Cancellation on request.
+
+use gristmill_wire::TaskId;
+
+use crate::machine::slot_id;
+use crate::outcome::Content;
+use crate::port::Port;
+use crate::task::{State, flag};
+use crate::{Core, Status};
+
+/// What may be done to a task that is to be cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CancelMode {
+    /// It is cancelled if it has not started. The answer is final: a task that may run is left alone.
+    Unstarted,
+    /// It is interrupted if it runs, and killed `grace_ns` later if it still does.
+    Running {
+        /// From the interrupt to the kill; the task's own grace if `None`.
+        grace_ns: Option<u64>,
+    },
+}
+
+/// What came of it.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CancelOutcome {
+    /// It is cancelled: it has not run and will not.
+    Cancelled,
+    /// It runs or may run; it was asked to stop and will be made to. It ends as cancelled unless it ends by itself first.
+    Requested,
+    /// It runs or may run and was left alone.
+    AlreadyRunning,
+    /// It had its final state already, or is not known.
+    AlreadyFinal,
+}
+
+impl Core {
+    /// Cancels a task as far as `mode` goes.
+    pub fn cancel(
+        &mut self,
+        id: TaskId,
+        mode: CancelMode,
+        now: u64,
+        port: &mut impl Port,
+    ) -> CancelOutcome {
+        self.now = now;
+        let Some(index) = self.tasks.find(id) else { return CancelOutcome::AlreadyFinal };
+        if self.tasks[index].state == State::Final {
+            return CancelOutcome::AlreadyFinal;
+        }
+        if self.cancel_unstarted(index, port) {
+            self.pump(port);
+            self.wind_down(port);
+            return CancelOutcome::Cancelled;
+        }
+        match mode {
+            CancelMode::Unstarted => CancelOutcome::AlreadyRunning,
+            CancelMode::Running { grace_ns } => {
+                self.stop(index, grace_ns, port);
+                CancelOutcome::Requested
+            }
+        }
+    }
+
+    /// Cancels a task that has certainly not started; says whether it did.
+    pub(crate) fn cancel_unstarted(&mut self, index: u32, port: &mut impl Port) -> bool {
+        if self.tasks[index].state == State::Sent && !self.take_back_one(index, port) {
+            return false;
+        }
+        self.unlist(index);
+        self.finish(index, Status::Cancelled, Content::Empty, port);
+        true
+    }
+
+    /// Takes one sent task out of its ring if it has certainly not started.
+    pub(crate) fn take_back_one(&mut self, index: u32, port: &mut impl Port) -> bool {
+        let task = &self.tasks[index];
+        let slot = usize::from(task.slot);
+        let sequence = self.slots[slot].sequence(task.sequence);
+        let is_claimed = sequence < port.progress(slot_id(slot)).claimed;
+        !is_claimed && !task.has(flag::RECALLED) && !self.recall(slot, &[index], port).is_empty()
+    }
+
+    /// Interrupts a task that may run; the timer does the rest.
+    fn stop(&mut self, index: u32, grace_ns: Option<u64>, port: &mut impl Port) {
+        if self.tasks[index].has(flag::CANCELLED) {
+            return;
+        }
+        let extra = self.extra(index);
+        if let Some(grace_ns) = grace_ns {
+            self.extras[extra].grace_ns = grace_ns;
+        }
+        self.tasks[index].flags |= flag::CANCELLED;
+        self.interrupt(index, port);
+    }
+
+    /// Interrupts the running attempt and starts its grace.
+    pub(crate) fn interrupt(&mut self, index: u32, port: &mut impl Port) {
+        let task = &self.tasks[index];
+        let (slot, extra) = (usize::from(task.slot), task.extra);
+        port.interrupt(slot_id(slot), self.slots[slot].sequence(task.sequence));
+        let grace_ns = self.extras[extra].grace_ns;
+        self.extras[extra].check_at = self.now.saturating_add(grace_ns);
+        self.arm(index);
+    }
+}

@@ -1,0 +1,98 @@
+//! What an engine may do: sizes, windows, budgets. Every number that is a choice is here, with its reason.
+
+use crate::Budgets;
+
+/// The constants of one [`crate::Core`]. Times are nanoseconds.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Workers that run ordinary tasks at the same time.
+    pub workers: u16,
+    /// Workers kept alive without work: by default all, since a start costs a thousand small tasks.
+    pub workers_min: u16,
+    /// Further slots, used only while workers wait for tasks they submitted themselves.
+    pub spare_max: u16,
+    /// Outstanding tasks from outside before `submit` refuses.
+    pub outstanding_max: u64,
+    /// Outstanding tasks from tasks, callbacks and event loops above `outstanding_max` before they are refused too: they
+    /// cannot block, since what they would wait for may be behind them.
+    pub overflow_max: u64,
+    /// Work a worker may have queued: long enough to hide the client's absence of a scheduler's wake-up, short enough
+    /// that little has to be taken back.
+    pub window_ns: u64,
+    /// Records in flight per worker at most, whatever the window: bounds what a dying worker sends back.
+    pub depth_max: u32,
+    /// Records in flight per worker below which the window does not count: one runs, the next one is there when it ends.
+    pub depth_min: u32,
+    /// Below this backlog a worker keeps getting the next task without a look at the others: records for one ring in a
+    /// row stay in one cache line, and nobody else could be faster by more than this.
+    pub cling_ns: u64,
+    /// A sleeping worker is woken only when the best awake one is busy for longer: what a wake-up costs both sides.
+    pub wake_cost_ns: u64,
+    /// A running task is *long* after this time: nothing stays queued behind it while a worker idles.
+    pub steal_after_ns: u64,
+    /// Records taken back at once: the marks and the re-sending of more would take longer than the wake-up they save.
+    pub steal_max: u32,
+    /// Assumed run time of a function never seen: such tasks go to idle workers first, two at a time.
+    pub unknown_run_ns: u32,
+    /// Least cost of a task on a worker: claim, call and answer of an empty function.
+    pub run_min_ns: u32,
+    /// Clock ticks per second of the spans in answers.
+    pub ticks_per_second: u64,
+    /// Budgets of tasks that name none.
+    pub budgets: Budgets,
+    /// From an interrupt to the kill, for tasks that name no grace: enough for `finally` blocks, short for a human.
+    pub grace_ns: u64,
+    /// Pause before a question is put again whose answer is under way (a full ring, an answer that is being drained).
+    pub recheck_ns: u64,
+    /// A task that killed this many workers is lost whatever its budget.
+    pub kills_max: u8,
+    /// Tasks after which a worker is replaced; 0 is never.
+    pub tasks_per_worker_max: u32,
+    /// Start failures in a row, with no live worker, that make the engine broken.
+    pub start_failures_max: u32,
+    /// Pause after the first fruitless worker; doubles with each further one in a row.
+    pub backoff_min_ns: u64,
+    /// Longest pause between fruitless workers.
+    pub backoff_max_ns: u64,
+    /// How long a spare worker stays without work: nested programs wait in bursts.
+    pub spare_linger_ns: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            workers: 1,
+            workers_min: u16::MAX,
+            spare_max: 64,
+            outstanding_max: 16_000_000,
+            overflow_max: 4_000_000,
+            window_ns: 200_000,
+            depth_max: 2048,
+            depth_min: 2,
+            cling_ns: 5_000,
+            wake_cost_ns: 50_000,
+            steal_after_ns: 100_000,
+            steal_max: 1024,
+            unknown_run_ns: 1_000_000,
+            run_min_ns: 50,
+            ticks_per_second: 1_000_000_000,
+            budgets: Budgets::default(),
+            grace_ns: 5_000_000_000,
+            recheck_ns: 1_000_000,
+            kills_max: 3,
+            tasks_per_worker_max: 0,
+            start_failures_max: 3,
+            backoff_min_ns: 50_000_000,
+            backoff_max_ns: 5_000_000_000,
+            spare_linger_ns: 1_000_000_000,
+        }
+    }
+}
+
+impl Config {
+    /// Slots that the engine needs: workers, then spares.
+    #[must_use]
+    pub fn slot_count(&self) -> usize {
+        usize::from(self.workers) + usize::from(self.spare_max)
+    }
+}

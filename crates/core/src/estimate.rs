@@ -1,0 +1,98 @@
+//! How long tasks take: learned per function, used for what is queued where.
+
+use crate::Config;
+
+/// A run time in 16 bits: 11 bits of value, 5 of shift, so that a record keeps exactly what its slot's backlog was
+/// charged, and the sum never drifts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Cost(u16);
+
+const VALUE_BITS: u32 = 11;
+
+impl Cost {
+    pub const ZERO: Self = Self(0);
+
+    /// Rounds down to 11 significant bits.
+    #[expect(clippy::cast_possible_truncation, reason = "5 and 11 bits, by construction")]
+    pub const fn from_ns(ns: u32) -> Self {
+        let shift = (u32::BITS - ns.leading_zeros()).saturating_sub(VALUE_BITS);
+        Self(((shift << VALUE_BITS) | (ns >> shift)) as u16)
+    }
+
+    #[inline]
+    pub const fn ns(self) -> u64 {
+        ((self.0 & ((1 << VALUE_BITS) - 1)) as u64) << (self.0 >> VALUE_BITS)
+    }
+}
+
+/// What is known of one function.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Estimate {
+    /// Moving average of the run time, ns; below 0: never seen.
+    mean_ns: f32,
+    /// The mean when `cost` was computed.
+    coded_ns: f32,
+    cost: Cost,
+}
+
+/// Weight of a new observation: eight runs forget a change of phase.
+const WEIGHT: f32 = 0.125;
+/// Relative change that is worth a new code.
+const STEP: f32 = 0.1;
+
+impl Estimate {
+    pub const fn unknown(config: &Config) -> Self {
+        Self { mean_ns: -1.0, coded_ns: 0.0, cost: Cost::from_ns(config.unknown_run_ns) }
+    }
+
+    #[inline]
+    pub const fn cost(&self) -> Cost {
+        self.cost
+    }
+
+    /// Takes in a run of `ran_ns`.
+    #[inline]
+    pub fn observe(&mut self, ran_ns: f32, min_ns: u32) {
+        self.mean_ns = if self.mean_ns < 0.0 {
+            ran_ns
+        } else {
+            (ran_ns - self.mean_ns).mul_add(WEIGHT, self.mean_ns)
+        };
+        if (self.mean_ns - self.coded_ns).abs() > STEP * self.coded_ns {
+            self.code(min_ns);
+        }
+    }
+
+    #[cold]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
+    fn code(&mut self, min_ns: u32) {
+        self.coded_ns = self.mean_ns;
+        self.cost = Cost::from_ns((self.mean_ns as u32).max(min_ns));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_first_run_counts_whole_and_a_phase_is_forgotten() {
+        let config = Config::default();
+        let mut estimate = Estimate::unknown(&config);
+        estimate.observe(2_000.0, 50);
+        assert_eq!(estimate.cost().ns(), 2_000);
+        for _ in 0..40 {
+            estimate.observe(10.0, 50);
+        }
+        assert_eq!(estimate.cost().ns(), 50, "never below what a call costs");
+    }
+
+    proptest! {
+        #[test]
+        fn a_cost_is_close_and_never_above(ns: u32) {
+            let cost = Cost::from_ns(ns).ns();
+            prop_assert!(cost <= u64::from(ns) && u64::from(ns) - cost <= u64::from(ns) / 1024);
+        }
+    }
+}

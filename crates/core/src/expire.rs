@@ -1,0 +1,154 @@
+//! Deadlines, timeouts and graces.
+
+use crate::list::List;
+use crate::machine::slot_id;
+use crate::outcome::Content;
+use crate::port::{KillReason, Port, Progress};
+use crate::slots::SlotState;
+use crate::task::{State, flag};
+use crate::{Core, NONE, Status};
+
+impl Core {
+    /// Sets the timer of a task with a side record to what it waits for next.
+    pub(crate) fn arm(&mut self, index: u32) {
+        let task = &self.tasks[index];
+        let extra = &self.extras[task.extra];
+        let is_stopping = task.has(flag::CANCELLED | flag::TIMED_OUT);
+        let when = match task.state {
+            State::Sent if is_stopping || task.has(flag::EXPIRED) => extra.check_at,
+            State::Sent => extra.check_at.min(extra.deadline_ns),
+            _ => extra.deadline_ns,
+        };
+        self.timers.set(&mut self.extras, task.extra, when);
+    }
+
+    /// Begins to watch a task that was just sent: it cannot run out of time earlier than one timeout from now.
+    pub(crate) fn start_watch(&mut self, index: u32) {
+        let extra = &mut self.extras[self.tasks[index].extra];
+        if extra.timeout_ns != u64::MAX {
+            extra.check_at = self.now.saturating_add(extra.timeout_ns);
+        }
+        self.arm(index);
+    }
+
+    pub(crate) fn fire_timers(&mut self, port: &mut impl Port) {
+        while let Some((when, extra)) = self.timers.first() {
+            if when > self.now {
+                break;
+            }
+            let index = self.extras[extra].task;
+            self.fire(index, port);
+        }
+    }
+
+    /// Does what the timer of a task was set for; afterwards it is later, or gone.
+    fn fire(&mut self, index: u32, port: &mut impl Port) {
+        let task = &self.tasks[index];
+        let extra = &self.extras[task.extra];
+        if task.state != State::Sent {
+            self.unlist(index);
+            self.finish(index, Status::TimedOut, Content::Empty, port);
+        } else if task.has(flag::CANCELLED | flag::TIMED_OUT) {
+            self.kill_for(index, port);
+        } else if !task.has(flag::EXPIRED) && extra.deadline_ns <= self.now {
+            if self.take_back_one(index, port) {
+                self.finish(index, Status::TimedOut, Content::Empty, port);
+            } else {
+                self.tasks[index].flags |= flag::EXPIRED;
+                self.arm(index);
+            }
+        } else {
+            self.check_timeout(index, port);
+        }
+    }
+
+    /// Interrupts a task that has run for its whole timeout; else sets the timer to when it will have.
+    fn check_timeout(&mut self, index: u32, port: &mut impl Port) {
+        let extra = self.tasks[index].extra;
+        let timeout_ns = self.extras[extra].timeout_ns;
+        let check_at = match self.started_at(index, port) {
+            Started::At(began) if began.saturating_add(timeout_ns) <= self.now => {
+                self.tasks[index].flags |= flag::TIMED_OUT;
+                self.interrupt(index, port);
+                return;
+            }
+            Started::At(began) => began.saturating_add(timeout_ns),
+            Started::NotYet => self.now.saturating_add(timeout_ns.max(self.config.recheck_ns)),
+            Started::Over => self.now.saturating_add(self.config.recheck_ns),
+        };
+        self.extras[extra].check_at = check_at;
+        self.arm(index);
+    }
+
+    /// When the running attempt of a sent task began.
+    pub(crate) fn started_at(&self, index: u32, port: &impl Port) -> Started {
+        let task = &self.tasks[index];
+        let known = self.extras[task.extra].started_at;
+        if known != 0 {
+            return Started::At(known);
+        }
+        let slot = usize::from(task.slot);
+        let count = self.slots[slot].sequence(task.sequence) + 1;
+        let progress = port.progress(slot_id(slot));
+        if progress.started < count {
+            Started::NotYet
+        } else if progress.started == count && progress.ended < count {
+            Started::At(progress.started_at_ns)
+        } else {
+            Started::Over
+        }
+    }
+
+    /// Kills the worker of a task that outran its grace, after everything behind it was taken back. If the worker has
+    /// gone on meanwhile the answer is under way, and nobody else is harmed.
+    fn kill_for(&mut self, index: u32, port: &mut impl Port) {
+        let task = &self.tasks[index];
+        let (slot, id, next) = (usize::from(task.slot), self.tasks.id(index), task.next);
+        let (is_waiting, is_cancelled) = (task.has(flag::WAITING), task.has(flag::CANCELLED));
+        let count = self.slots[slot].sequence(task.sequence) + 1;
+        if self.slots[slot].state == SlotState::Ready {
+            let behind: Vec<u32> = List::from(&self.tasks, next)
+                .filter(|&behind| !self.tasks[behind].has(flag::RECALLED))
+                .collect();
+            let taken = self.recall(slot, &behind, port);
+            let is_alone = self.tasks[index].next == NONE;
+            if is_waiting || self.still_runs(index, count, is_alone, &port.progress(slot_id(slot)))
+            {
+                self.set_state(slot, SlotState::Dying);
+                self.slots[slot].killed_for = Some(id);
+                self.counts.kills += 1;
+                let why =
+                    if is_cancelled { KillReason::Cancelled(id) } else { KillReason::TimedOut(id) };
+                port.kill(slot_id(slot), why);
+            }
+            self.return_all(&taken, port);
+        }
+        let is_dying = self.slots[slot].state == SlotState::Dying;
+        let again = if is_dying { u64::MAX } else { self.now + self.config.recheck_ns };
+        let extra = self.tasks[index].extra;
+        self.extras[extra].check_at = again;
+        self.arm(index);
+    }
+
+    /// Whether the record `count - 1` runs and nothing else does. One that never waited is the last one claimed. One that
+    /// did has seen others come and go in its wait: then it must be the only one left, and not the last one to end.
+    fn still_runs(&self, index: u32, count: u64, is_alone: bool, progress: &Progress) -> bool {
+        let has_waited = self.extras[self.tasks[index].extra].started_at != 0;
+        if has_waited {
+            is_alone && progress.ended != count
+        } else {
+            progress.started == count && progress.claimed == count && progress.ended < count
+        }
+    }
+}
+
+/// What is known of the start of a sent task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Started {
+    /// It has not begun.
+    NotYet,
+    /// It runs since then, monotonic nanoseconds.
+    At(u64),
+    /// It has begun and the worker is beyond it: its answer is under way.
+    Over,
+}

@@ -1,0 +1,189 @@
+//! The end of tasks: final states, what it does to dependants, when records go.
+//!
+//! Nothing here recurses: a chain of a million failed tasks is a worklist.
+
+use gristmill_wire::{Span, TaskId};
+
+use crate::outcome::Content;
+use crate::port::Port;
+use crate::task::{State, flag};
+use crate::{Core, NONE, Payload, Status, edges};
+
+/// What an answer tells of the run.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Run {
+    pub started_ticks: u64,
+    pub claimed_before: Span,
+    pub ran: Span,
+    pub published_after: Span,
+    pub drained_after: Span,
+    pub has_started: bool,
+}
+
+impl Core {
+    /// Ends a task that is in no list, without a run to tell of.
+    pub(crate) fn finish(
+        &mut self,
+        index: u32,
+        status: Status,
+        content: Content,
+        port: &mut impl Port,
+    ) {
+        self.finish_run(index, (status, content), &Run::default(), port);
+    }
+
+    /// Ends a task that is in no list.
+    #[inline]
+    pub(crate) fn finish_run(
+        &mut self,
+        index: u32,
+        end: (Status, Content),
+        run: &Run,
+        port: &mut impl Port,
+    ) {
+        self.settle(index, end, run, port);
+        while let Some(parent) = self.settled.pop() {
+            self.tell_dependants(parent, port);
+            self.tasks[parent].holds -= 1;
+            self.free_if_unneeded(parent);
+        }
+    }
+
+    #[inline]
+    fn settle(&mut self, index: u32, end: (Status, Content), run: &Run, port: &mut impl Port) {
+        let (status, content) = end;
+        let task = &mut self.tasks[index];
+        assert!(task.state == State::Loose, "a task becomes final once, out of any list");
+        let arguments = std::mem::replace(&mut task.content, content);
+        let first_parent = task.first_parent;
+        let extra = std::mem::replace(&mut task.extra, NONE);
+        task.state = State::Final;
+        task.status = status;
+        task.started_ticks = run.started_ticks;
+        task.previous = run.claimed_before.bits();
+        task.next = run.ran.bits();
+        task.sequence = run.published_after.bits();
+        task.first_parent = run.drained_after.bits();
+        if run.has_started {
+            task.flags |= flag::STARTED;
+        }
+        let handle = task.handle;
+        if let Content::Payload(payload) = &arguments {
+            self.drop_payload(payload);
+        }
+        if first_parent != NONE {
+            self.leave_parents(first_parent);
+        }
+        if extra != NONE {
+            self.drop_extra(extra);
+        }
+        self.counts.outstanding -= 1;
+        self.counts.finished[status as usize] += 1;
+        port.finished(self.tasks.id(index), handle, status);
+        if self.tasks[index].first_dependant == NONE {
+            self.free_if_unneeded(index);
+        } else {
+            self.tasks[index].holds += 1;
+            self.settled.push(index);
+        }
+    }
+
+    fn leave_parents(&mut self, first: u32) {
+        let mut edge = first;
+        while edge != NONE {
+            edges::unlist(&mut self.tasks, &mut self.edges, edge);
+            let removed = self.edges.remove(edge);
+            self.tasks[removed.parent].holds -= 1;
+            self.free_if_unneeded(removed.parent);
+            edge = removed.next_parent;
+        }
+    }
+
+    fn drop_extra(&mut self, extra: u32) {
+        self.timers.set(&mut self.extras, extra, u64::MAX);
+        self.leave_family(extra);
+        self.extras.remove(extra);
+    }
+
+    fn tell_dependants(&mut self, parent: u32, port: &mut impl Port) {
+        let succeeded = self.tasks[parent].status == Status::Succeeded;
+        while self.tasks[parent].first_dependant != NONE {
+            let edge = self.tasks[parent].first_dependant;
+            edges::unlist(&mut self.tasks, &mut self.edges, edge);
+            let child = self.edges[edge].child;
+            debug_assert!(self.tasks[child].state == State::Blocked, "only blocked tasks wait");
+            if succeeded {
+                self.tasks[child].sequence -= 1;
+                if self.tasks[child].sequence == 0 {
+                    self.unlist(child);
+                    self.make_ready(child);
+                }
+                continue;
+            }
+            self.unlist(child);
+            let root = self.hold_root(parent);
+            let end = (Status::DependencyFailed, Content::Root(root));
+            self.settle(child, end, &Run::default(), port);
+        }
+    }
+
+    /// The task whose failure is behind that of `failed`, held for one more that names it.
+    pub(crate) fn hold_root(&mut self, failed: u32) -> TaskId {
+        let root = match self.tasks[failed].content {
+            Content::Root(root) => root,
+            _ => self.tasks.id(failed),
+        };
+        self.tasks[root.index()].holds += 1;
+        root
+    }
+
+    /// Frees a record that nobody needs. A failed task gives up its root, which has none itself: no recursion.
+    #[inline]
+    pub(crate) fn free_if_unneeded(&mut self, index: u32) {
+        let task = &self.tasks[index];
+        if task.state != State::Final || task.holds > 0 || !task.has(flag::RELEASED) {
+            return;
+        }
+        match self.tasks.remove(index) {
+            Content::Payload(payload) => self.drop_payload(&payload),
+            Content::Root(root) => {
+                self.tasks[root.index()].holds -= 1;
+                self.free_if_unneeded(root.index());
+            }
+            _ => {}
+        }
+    }
+
+    #[inline]
+    pub(crate) fn drop_payload(&mut self, payload: &Payload) {
+        if let Some(block) = payload.block() {
+            self.freed.push(block);
+        }
+    }
+
+    /// Takes a live task out of whatever list it is in.
+    pub(crate) fn unlist(&mut self, index: u32) {
+        match self.tasks[index].state {
+            State::Blocked => self.blocked -= 1,
+            State::Ready => {
+                let priority = self.priority(index);
+                self.ready.remove(&mut self.tasks, priority, index);
+            }
+            State::Nested => {
+                let slot = usize::from(self.tasks[index].slot);
+                self.slots[slot].nested.remove(&mut self.tasks, index);
+                self.nested_ready -= 1;
+            }
+            State::Sent => self.leave_slot(index),
+            State::Loose => {}
+            State::Free | State::Final => unreachable!("only a live task is in a list"),
+        }
+        self.tasks[index].state = State::Loose;
+    }
+
+    #[inline]
+    pub(crate) fn priority(&self, index: u32) -> i32 {
+        let extra = self.tasks[index].extra;
+        if extra == NONE { 0 } else { self.extras[extra].priority }
+    }
+}

@@ -1,0 +1,54 @@
+//! The state machine of one client: the graph of its tasks, where each is placed, its budgets, deadlines and final state.
+//!
+//! Guarantees: every task that was accepted gets exactly one final state, told once through [`Port::finished`]; what may
+//! have started is placed again only within its budgets, what had not started always is; memory is that of the tasks that
+//! are outstanding or not released. All of it is a function of the calls: no thread, socket, file, clock or random source.
+//! It does not read rings, start processes or know what a payload means: that is behind [`Port`].
+//!
+//! Callers hold one lock around a [`Core`]. `now` is monotonic nanoseconds and never goes back.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod cancel;
+mod config;
+mod edges;
+mod estimate;
+mod expire;
+mod finish;
+mod heal;
+mod list;
+mod loss;
+mod machine;
+mod nested;
+mod options;
+mod outcome;
+mod payload;
+mod place;
+mod port;
+mod queue;
+mod recall;
+mod shutdown;
+mod slab;
+mod slots;
+mod stats;
+mod steal;
+mod submit;
+mod task;
+mod timers;
+
+pub use answer::AnswerOutcome;
+pub use cancel::{CancelMode, CancelOutcome};
+pub use config::Config;
+pub use machine::Core;
+pub use options::{Budgets, Origin, TaskOptions};
+pub use outcome::{Loss, LossCause, LossReport, Outcome, StartFailure, Status};
+pub use payload::{Block, INLINE_MAX, Payload, PayloadRef};
+pub use port::{Dispatch, KillReason, Parents, Port, Progress, Sent, TakeBack};
+pub use slots::SlotState;
+pub use stats::{SlotStats, Stats, Tags, TaskView};
+pub use submit::{Submission, SubmitError};
+
+pub use gristmill_wire::{Attempt, Epoch, FunctionId, SlotId, TaskId};
+
+/// No index: the end of a list.
+pub(crate) const NONE: u32 = u32::MAX;

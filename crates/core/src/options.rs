@@ -1,0 +1,99 @@
+//! What a task may ask for besides its call, and the side record that keeps it.
+
+use gristmill_wire::{ContextId, SlotId, TaskId};
+
+use crate::NONE;
+
+/// How often each kind of failure is answered by another attempt. They are separate: a crash never uses up what the
+/// user's own exceptions were given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Budgets {
+    /// Attempts after the user's function raised.
+    pub retries: u16,
+    /// Attempts after a worker was lost that had started the task: above 0 the task may run twice.
+    pub loss_retries: u16,
+    /// Attempts after the timeout stopped it.
+    pub timeout_retries: u16,
+}
+
+/// What one task asks for. Times are nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TaskOptions {
+    /// Longest run, from its start.
+    pub timeout_ns: Option<u64>,
+    /// Monotonic time after which it must not start any more.
+    pub deadline_ns: Option<u64>,
+    /// From an interrupt to the kill; the engine's if `None`.
+    pub grace_ns: Option<u64>,
+    /// Budgets; the engine's if `None`.
+    pub budgets: Option<Budgets>,
+    /// Higher is placed earlier.
+    pub priority: i32,
+    /// The context it runs in.
+    pub context: ContextId,
+}
+
+/// Who submits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Origin {
+    /// A thread of the client, which can wait when the limit is reached.
+    #[default]
+    External,
+    /// A callback or an event loop of the client, which cannot wait: counted above the limit.
+    Unblockable,
+    /// A task that runs in `slot`.
+    Nested {
+        /// Where it runs.
+        slot: SlotId,
+        /// The task.
+        parent: TaskId,
+    },
+}
+
+/// What few tasks have: options, timers, kin. Made when first needed, dropped when the task is final.
+#[derive(Debug)]
+pub(crate) struct Extra {
+    pub task: u32,
+    pub priority: i32,
+    pub context: ContextId,
+    /// `u64::MAX` is none.
+    pub timeout_ns: u64,
+    /// `u64::MAX` is none.
+    pub deadline_ns: u64,
+    pub grace_ns: u64,
+    pub budgets: Budgets,
+    pub kills: u8,
+    /// When the running attempt is to be looked at: its timeout, then the end of its grace.
+    pub check_at: u64,
+    /// When the running attempt was first known to have started; 0 is not yet.
+    pub started_at: u64,
+    /// Place in the timer heap.
+    pub timer: u32,
+    /// The task that submitted this one, while that attempt runs.
+    pub parent: u32,
+    pub previous_sibling: u32,
+    pub next_sibling: u32,
+    pub first_child: u32,
+}
+
+impl Extra {
+    pub fn new(task: u32, options: &TaskOptions, config: &crate::Config) -> Self {
+        Self {
+            task,
+            priority: options.priority,
+            context: options.context,
+            timeout_ns: options.timeout_ns.unwrap_or(u64::MAX),
+            deadline_ns: options.deadline_ns.unwrap_or(u64::MAX),
+            grace_ns: options.grace_ns.unwrap_or(config.grace_ns),
+            budgets: options.budgets.unwrap_or(config.budgets),
+            kills: 0,
+            check_at: u64::MAX,
+            started_at: 0,
+            timer: NONE,
+            parent: NONE,
+            previous_sibling: NONE,
+            next_sibling: NONE,
+            first_child: NONE,
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Placement: which task goes to which worker, and when.
+
+use gristmill_wire::{EXTENSION_WORDS, TaskExtension, TaskFlags};
+
+use crate::machine::slot_id;
+use crate::outcome::Content;
+use crate::port::{Dispatch, Parents, Port, Sent};
+use crate::slots::SlotState;
+use crate::task::{State, flag};
+use crate::{Core, NONE, Status};
+
+const _: () = assert!(EXTENSION_WORDS == 3, "a field of the extension would have to be filled");
+
+/// What became of a task that was to be sent.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Placed {
+    /// In the ring, or failed for good.
+    Done,
+    /// Nowhere: the ring is full.
+    Full,
+}
+
+impl Core {
+    /// Places a task that was just submitted and needs nothing.
+    #[inline]
+    pub(crate) fn place_new(&mut self, index: u32, port: &mut impl Port) {
+        let mut is_sent = false;
+        if self.ready_count() == 0 {
+            while !is_sent && let Some(slot) = self.choose(port) {
+                is_sent = self.send(slot, index, port) == Placed::Done;
+            }
+        }
+        if !is_sent {
+            self.tasks[index].state = State::Ready;
+            self.ready.push_back(&mut self.tasks, 0, index);
+        }
+        if self.absent_slots > 0 || (!is_sent && self.waiting_slots > 0) {
+            self.grow(port);
+        }
+    }
+
+    /// Sends a task that is in no list.
+    #[inline]
+    pub(crate) fn send(&mut self, slot: usize, index: u32, port: &mut impl Port) -> Placed {
+        let task = &self.tasks[index];
+        let (extension, flags) = if task.extra == NONE {
+            (None, TaskFlags::default())
+        } else {
+            self.extension(slot, task.extra)
+        };
+        let dispatch = Dispatch {
+            id: self.tasks.id(index),
+            function: task.function,
+            attempt: task.attempt,
+            flags,
+            parents: Parents::new(&self.tasks, &self.edges, task.first_parent),
+            payload: task.payload(),
+            extension,
+        };
+        match port.send(slot_id(slot), dispatch) {
+            Sent::Written(sequence) => {
+                self.enter_slot(slot, index, sequence, port.ticks());
+                Placed::Done
+            }
+            Sent::Full => {
+                self.slots[slot].full = true;
+                Placed::Full
+            }
+            Sent::Failed(raised) => {
+                self.finish(index, Status::Failed, Content::Payload(raised), port);
+                Placed::Done
+            }
+        }
+    }
+
+    fn extension(&self, slot: usize, extra: u32) -> (Option<TaskExtension>, TaskFlags) {
+        let extra = &self.extras[extra];
+        let mut flags = 0;
+        if extra.parent != NONE && self.tasks[extra.parent].slot == slot_id(slot).0 {
+            flags |= TaskFlags::NESTED;
+        }
+        let deadline_ns = if extra.deadline_ns == u64::MAX { 0 } else { extra.deadline_ns.max(1) };
+        if deadline_ns == 0 && extra.priority == 0 && extra.context.0 == 0 {
+            return (None, TaskFlags(flags));
+        }
+        let extension = TaskExtension {
+            deadline_ns,
+            priority: extra.priority,
+            context: extra.context,
+            ..TaskExtension::default()
+        };
+        (Some(extension), TaskFlags(flags | TaskFlags::EXTENDED))
+    }
+
+    #[inline]
+    fn enter_slot(&mut self, slot: usize, index: u32, sequence: u64, ticks: u64) {
+        let task = &mut self.tasks[index];
+        let cost = self.functions[task.function.0 as usize].cost();
+        task.state = State::Sent;
+        task.slot = slot_id(slot).0;
+        task.cost = cost;
+        #[expect(clippy::cast_possible_truncation, reason = "the low half is kept")]
+        {
+            task.sequence = sequence as u32;
+        }
+        let waited = ticks.saturating_sub(task.submitted_ticks);
+        task.written = gristmill_wire::Span::from_ticks(waited).bits();
+        let extra = task.extra;
+        let place = &mut self.slots[slot];
+        place.in_flight.push_back(&mut self.tasks, index);
+        place.backlog_ns += cost.ns();
+        place.last_sequence = sequence;
+        place.sent += 1;
+        self.in_flight += 1;
+        self.deep_slots += u32::from(place.in_flight.len == 2);
+        self.current = slot;
+        if extra != NONE {
+            self.start_watch(index);
+        }
+    }
+
+    /// Takes a task out of its slot's list; the caller says what it is next.
+    #[inline]
+    pub(crate) fn leave_slot(&mut self, index: u32) {
+        let task = &mut self.tasks[index];
+        debug_assert!(task.state == State::Sent, "only a sent task is in a slot");
+        task.state = State::Loose;
+        let (slot, cost) = (usize::from(task.slot), task.cost);
+        if task.has(flag::WAITING) {
+            self.end_wait(index);
+        }
+        let place = &mut self.slots[slot];
+        place.in_flight.remove(&mut self.tasks, index);
+        place.backlog_ns -= cost.ns();
+        self.in_flight -= 1;
+        self.deep_slots -= u32::from(place.in_flight.len == 1);
+        if place.in_flight.len == 0 {
+            place.idle_since = self.now;
+        }
+    }
+
+    /// Whether a slot is for ordinary tasks now: a spare one only as far as others wait.
+    #[inline]
+    pub(crate) fn is_usable(&self, slot: usize) -> bool {
+        let workers = usize::from(self.config.workers);
+        slot < workers || slot - workers < self.waiting_slots as usize
+    }
+
+    /// The slot for the next ordinary task, if any has room.
+    #[inline]
+    pub(crate) fn choose(&self, port: &impl Port) -> Option<usize> {
+        let current = &self.slots[self.current];
+        let clings = current.backlog_ns < self.config.cling_ns
+            && (current.in_flight.len > 0 || !port.is_asleep(slot_id(self.current)))
+            && current.is_open(&self.config)
+            && self.is_usable(self.current);
+        if clings { Some(self.current) } else { self.choose_among_all(port) }
+    }
+
+    /// The least loaded awake slot; the least loaded sleeping one if every awake one is busy for longer than a wake-up.
+    fn choose_among_all(&self, port: &impl Port) -> Option<usize> {
+        let mut awake: Option<(u64, usize)> = None;
+        let mut asleep: Option<(u64, usize)> = None;
+        for (place, slot) in self.slots.iter().enumerate() {
+            if !slot.is_open(&self.config) || !self.is_usable(place) {
+                continue;
+            }
+            let sleeps = slot.in_flight.len == 0 && port.is_asleep(slot_id(place));
+            let best = if sleeps { &mut asleep } else { &mut awake };
+            if best.is_none_or(|(backlog, _)| slot.backlog_ns < backlog) {
+                *best = Some((slot.backlog_ns, place));
+            }
+        }
+        match (awake, asleep) {
+            (Some((backlog, _)), Some((_, place))) if backlog > self.config.wake_cost_ns => {
+                Some(place)
+            }
+            (Some((_, place)), _) | (None, Some((_, place))) => Some(place),
+            (None, None) => None,
+        }
+    }
+
+    /// Puts a task that is in no list and needs nothing behind the others.
+    pub(crate) fn make_ready(&mut self, index: u32) {
+        self.has_fresh = true;
+        if let Some(slot) = self.nested_slot(index) {
+            self.tasks[index].state = State::Nested;
+            self.tasks[index].slot = slot_id(slot).0;
+            self.slots[slot].nested.push_back(&mut self.tasks, index);
+            self.nested_ready += 1;
+            return;
+        }
+        self.tasks[index].state = State::Ready;
+        let priority = self.priority(index);
+        self.ready.push_back(&mut self.tasks, priority, index);
+    }
+
+    /// Puts a task that was placed before in front of the others.
+    pub(crate) fn make_ready_first(&mut self, index: u32) {
+        self.has_fresh = true;
+        if let Some(slot) = self.nested_slot(index) {
+            self.tasks[index].state = State::Nested;
+            self.tasks[index].slot = slot_id(slot).0;
+            self.slots[slot].nested.push_front(&mut self.tasks, index);
+            self.nested_ready += 1;
+            return;
+        }
+        self.tasks[index].state = State::Ready;
+        let priority = self.priority(index);
+        self.ready.push_front(&mut self.tasks, priority, index);
+    }
+
+    /// Sends what is ready as far as there is room, and asks for workers if it is not enough.
+    pub(crate) fn pump(&mut self, port: &mut impl Port) {
+        self.has_fresh = false;
+        if self.nested_ready > 0 {
+            self.pump_nested(port);
+        }
+        while !self.ready.is_empty() {
+            let Some(slot) = self.choose(port) else { break };
+            self.send_first(slot, port);
+        }
+        if self.absent_slots > 0 || (self.ready_count() > 0 && self.waiting_slots > 0) {
+            self.grow(port);
+            self.refuse_too_deep(port);
+        }
+    }
+
+    /// Fills one slot up after it has run down.
+    #[inline]
+    pub(crate) fn refill(&mut self, slot: usize, port: &mut impl Port) {
+        if !self.slots[slot].is_low(&self.config) || !self.is_usable(slot) {
+            return;
+        }
+        while !self.ready.is_empty() && self.slots[slot].is_open(&self.config) {
+            self.send_first(slot, port);
+        }
+    }
+
+    #[inline]
+    fn send_first(&mut self, slot: usize, port: &mut impl Port) {
+        let index = self.ready.pop_front(&mut self.tasks).expect("the queue is not empty");
+        self.tasks[index].state = State::Loose;
+        if self.send(slot, index, port) == Placed::Full {
+            self.tasks[index].state = State::Ready;
+            let priority = self.priority(index);
+            self.ready.push_front(&mut self.tasks, priority, index);
+        }
+    }
+
+    pub(crate) fn has_idle_worker(&self) -> bool {
+        let idle = |place: usize| self.slots[place].is_idle() && self.is_usable(place);
+        (0..self.slots.len()).any(|place| idle(place) && self.slots[place].is_open(&self.config))
+    }
+
+    /// The valid place of a slot whose process may speak.
+    pub(crate) fn live_slot(&self, slot: gristmill_wire::SlotId) -> Option<usize> {
+        let place = usize::from(slot.0);
+        let state = self.slots.get(place)?.state;
+        (state != SlotState::Absent).then_some(place)
+    }
+}

@@ -1,0 +1,144 @@
+//! What the machine asks of the world: one trait, dispatched statically.
+
+use gristmill_wire::{Attempt, FunctionId, SlotId, TaskExtension, TaskFlags, TaskId};
+
+use crate::edges::Edge;
+use crate::slab::Slab;
+use crate::task::TaskTable;
+use crate::{NONE, Payload, Status};
+
+/// What became of a frame.
+#[must_use]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sent {
+    /// It is in the ring, under this sequence. Sequences of a slot grow; a new process may begin again at 0.
+    Written(u64),
+    /// No room now. Nothing changed.
+    Full,
+    /// It can never be sent; the payload is the exception that the task ends with.
+    Failed(Payload),
+}
+
+/// Whether a record came back.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TakeBack {
+    /// It has not started and will not.
+    Taken,
+    /// The worker had claimed something beyond it; its answer will tell.
+    Undecided,
+}
+
+/// What a worker says of its ring, each as a sequence plus 1, 0 for none. `claimed` and `started` only grow; `ended` is
+/// the last one, which in a wait is not the highest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// Records looked at.
+    pub claimed: u64,
+    /// Records whose user code began.
+    pub started: u64,
+    /// Records whose user code ended.
+    pub ended: u64,
+    /// When the record `started - 1` began, monotonic nanoseconds.
+    pub started_at_ns: u64,
+}
+
+/// Why a worker is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KillReason {
+    /// This task outran its timeout and its grace.
+    TimedOut(TaskId),
+    /// This task was cancelled and outran its grace.
+    Cancelled(TaskId),
+}
+
+/// The world as the machine sees it. Calls happen inside the machine's own calls and must not come back into it.
+pub trait Port {
+    /// Writes the frame of a task into the slot's ring.
+    fn send(&mut self, slot: SlotId, frame: Dispatch<'_>) -> Sent;
+
+    /// Tries to take records back, one heavy barrier for all; answers into `taken`, in the order of `sequences`.
+    fn take_back(&mut self, slot: SlotId, sequences: &[u64], taken: &mut Vec<TakeBack>);
+
+    /// What the slot's worker has claimed, started and ended.
+    fn progress(&self, slot: SlotId) -> Progress;
+
+    /// Asks the worker to interrupt the record `sequence` if that is what it runs.
+    fn interrupt(&mut self, slot: SlotId, sequence: u64);
+
+    /// Kills the slot's worker and its descent. Comes back as `Core::slot_lost`.
+    fn kill(&mut self, slot: SlotId, why: KillReason);
+
+    /// Starts a process. Comes back as `Core::slot_ready` or `Core::slot_failed`.
+    fn spawn(&mut self, slot: SlotId);
+
+    /// Asks the slot's worker, which has nothing in flight, to leave. Comes back as `Core::slot_lost`.
+    fn retire(&mut self, slot: SlotId);
+
+    /// Tells that a task is final: exactly once per task.
+    fn finished(&mut self, task: TaskId, handle: u64, status: Status);
+
+    /// Whether the slot's worker sleeps, so that the next record would cost a wake-up.
+    fn is_asleep(&self, slot: SlotId) -> bool {
+        let _ = slot;
+        false
+    }
+
+    /// The clock ticks that tags are stamped with: may be one reading per batch.
+    fn ticks(&self) -> u64 {
+        0
+    }
+}
+
+/// One task on its way to a worker.
+#[derive(Debug)]
+pub struct Dispatch<'a> {
+    /// The task.
+    pub id: TaskId,
+    /// What to call.
+    pub function: FunctionId,
+    /// Which placement of it this is.
+    pub attempt: Attempt,
+    /// [`TaskFlags::EXTENDED`] and [`TaskFlags::NESTED`] as they apply.
+    pub flags: TaskFlags,
+    /// The results that its arguments name, in the order of `Submission::parents`.
+    pub parents: Parents<'a>,
+    /// Its arguments.
+    pub payload: &'a Payload,
+    /// What else it asks for.
+    pub extension: Option<TaskExtension>,
+}
+
+/// The parents of a task with their results, in order. Cheap to clone: a first pass can add up sizes.
+#[derive(Debug, Clone)]
+pub struct Parents<'a> {
+    tasks: &'a TaskTable,
+    edges: &'a Slab<Edge>,
+    next: u32,
+}
+
+impl<'a> Parents<'a> {
+    pub(crate) fn new(tasks: &'a TaskTable, edges: &'a Slab<Edge>, first: u32) -> Self {
+        Self { tasks, edges, next: first }
+    }
+
+    /// Whether there is none (left).
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.next == NONE
+    }
+}
+
+impl<'a> Iterator for Parents<'a> {
+    type Item = (TaskId, &'a Payload);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.next == NONE {
+            return None;
+        }
+        let edge = &self.edges[self.next];
+        self.next = edge.next_parent;
+        Some((self.tasks.id(edge.parent), self.tasks[edge.parent].payload()))
+    }
+}

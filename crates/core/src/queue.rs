@@ -1,0 +1,87 @@
+//! The ready queue: by priority, then first in first out.
+
+use std::collections::BTreeMap;
+
+use crate::list::List;
+use crate::task::TaskTable;
+
+/// Tasks of priority 0 take the first list and no search; others are few.
+#[derive(Debug)]
+pub(crate) struct ReadyQueue {
+    plain: List,
+    others: BTreeMap<i32, List>,
+    len: u32,
+}
+
+impl ReadyQueue {
+    pub const fn new() -> Self {
+        Self { plain: List::EMPTY, others: BTreeMap::new(), len: 0 }
+    }
+
+    #[inline]
+    pub const fn len(&self) -> u32 {
+        self.len
+    }
+
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn list(&mut self, priority: i32) -> &mut List {
+        if priority == 0 {
+            return &mut self.plain;
+        }
+        self.others.entry(priority).or_insert(List::EMPTY)
+    }
+
+    #[inline]
+    pub fn push_back(&mut self, tasks: &mut TaskTable, priority: i32, index: u32) {
+        self.len += 1;
+        self.list(priority).push_back(tasks, index);
+    }
+
+    pub fn push_front(&mut self, tasks: &mut TaskTable, priority: i32, index: u32) {
+        self.len += 1;
+        self.list(priority).push_front(tasks, index);
+    }
+
+    pub fn remove(&mut self, tasks: &mut TaskTable, priority: i32, index: u32) {
+        self.len -= 1;
+        let list = self.list(priority);
+        list.remove(tasks, index);
+        if priority != 0 && list.len == 0 {
+            self.others.remove(&priority);
+        }
+    }
+
+    #[inline]
+    pub fn pop_front(&mut self, tasks: &mut TaskTable) -> Option<u32> {
+        if self.others.is_empty() {
+            let index = self.plain.pop_front(tasks)?;
+            self.len -= 1;
+            return Some(index);
+        }
+        self.pop_by_priority(tasks)
+    }
+
+    #[cold]
+    fn pop_by_priority(&mut self, tasks: &mut TaskTable) -> Option<u32> {
+        let highest = *self.others.last_key_value()?.0;
+        let priority = if highest < 0 && self.plain.len > 0 { 0 } else { highest };
+        let index = self.list(priority).head;
+        self.remove(tasks, priority, index);
+        Some(index)
+    }
+
+    /// All tasks, in the order they would be popped.
+    pub fn in_order(&self, tasks: &TaskTable) -> Vec<u32> {
+        let above = self.others.range(1..).rev().map(|(_, list)| list);
+        let below = self.others.range(..0).rev().map(|(_, list)| list);
+        above
+            .chain(std::iter::once(&self.plain))
+            .chain(below)
+            .flat_map(|list| List::from(tasks, list.head))
+            .collect()
+    }
+}

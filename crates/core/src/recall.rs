@@ -1,0 +1,93 @@
+//! Taking records back, and what becomes of tasks that come back.
+
+use crate::machine::{Phase, slot_id};
+use crate::outcome::Content;
+use crate::port::{Port, TakeBack};
+use crate::task::{State, flag};
+use crate::{Attempt, Core, NONE, Status};
+
+impl Core {
+    /// Tries to take tasks back that are in flight in `slot`, given in ring order. Those taken are in no list any more
+    /// and are returned, in order; the others are marked and stay.
+    pub(crate) fn recall(&mut self, slot: usize, wanted: &[u32], port: &mut impl Port) -> Vec<u32> {
+        if wanted.is_empty() {
+            return Vec::new();
+        }
+        let place = &self.slots[slot];
+        self.sequences.clear();
+        self.sequences
+            .extend(wanted.iter().map(|&index| place.sequence(self.tasks[index].sequence)));
+        let mut verdicts = std::mem::take(&mut self.taken);
+        verdicts.clear();
+        port.take_back(slot_id(slot), &self.sequences, &mut verdicts);
+        assert!(verdicts.len() == wanted.len(), "one verdict per record");
+        let mut taken = Vec::new();
+        for (&index, verdict) in wanted.iter().zip(&verdicts) {
+            match verdict {
+                TakeBack::Taken => {
+                    self.leave_slot(index);
+                    self.slots[slot].sent -= 1;
+                    taken.push(index);
+                }
+                TakeBack::Undecided => self.tasks[index].flags |= flag::RECALLED,
+            }
+        }
+        self.taken = verdicts;
+        taken
+    }
+
+    /// The tasks in flight in `slot` that its worker has not claimed and that nobody recalled, in ring order.
+    pub(crate) fn unclaimed(&self, slot: usize, port: &impl Port) -> Vec<u32> {
+        let claimed = port.progress(slot_id(slot)).claimed;
+        let place = &self.slots[slot];
+        let mut unclaimed = Vec::new();
+        let mut index = place.in_flight.tail;
+        while index != NONE {
+            let task = &self.tasks[index];
+            if place.sequence(task.sequence) < claimed {
+                break;
+            }
+            if !task.has(flag::RECALLED) {
+                unclaimed.push(index);
+            }
+            index = task.previous;
+        }
+        unclaimed.reverse();
+        unclaimed
+    }
+
+    /// Puts tasks that are in no list and had not started back in front, in order.
+    pub(crate) fn return_all(&mut self, tasks: &[u32], port: &mut impl Port) {
+        for &index in tasks.iter().rev() {
+            let _is_requeued = self.return_unstarted(index, port);
+        }
+    }
+
+    /// Puts a task that is in no list and had not started back in front, or ends it if that was asked for meanwhile;
+    /// says whether it will be placed again.
+    pub(crate) fn return_unstarted(&mut self, index: u32, port: &mut impl Port) -> bool {
+        let cancels = matches!(self.phase, Phase::Closing { cancels: true });
+        if cancels || self.tasks[index].has(flag::CANCELLED) {
+            self.finish(index, Status::Cancelled, Content::Empty, port);
+            return false;
+        }
+        self.begin_attempt(index);
+        self.make_ready_first(index);
+        true
+    }
+
+    /// Makes a task that is in no list ready for another placement; what was asked of the last one is over.
+    pub(crate) fn begin_attempt(&mut self, index: u32) {
+        let task = &mut self.tasks[index];
+        debug_assert!(task.state == State::Loose, "a placement is over before the next begins");
+        task.attempt = Attempt(task.attempt.0.wrapping_add(1));
+        task.flags &= !flag::OF_ATTEMPT;
+        let extra = task.extra;
+        if extra != NONE {
+            self.orphan_children(extra);
+            self.extras[extra].check_at = u64::MAX;
+            self.extras[extra].started_at = 0;
+            self.arm(index);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The end of the engine.
+
+use std::sync::Arc;
+
+use crate::Core;
+use crate::Status;
+use crate::machine::Phase;
+use crate::outcome::Content;
+use crate::port::Port;
+use crate::slots::SlotState;
+use crate::task::State;
+
+impl Core {
+    /// Accepts no more tasks from outside. What is outstanding runs to its end, or with `cancels` is cancelled as far as it
+    /// has not started; tasks that run may submit further ones only without `cancels`. Workers leave when nothing is left.
+    pub fn shut_down(&mut self, cancels: bool, now: u64, port: &mut impl Port) {
+        self.now = now;
+        match self.phase {
+            Phase::Open => self.phase = Phase::Closing { cancels },
+            Phase::Closing { cancels: false } if cancels => {
+                self.phase = Phase::Closing { cancels };
+            }
+            _ => {}
+        }
+        if matches!(self.phase, Phase::Closing { cancels: true }) {
+            self.cancel_pending(port);
+        }
+        self.wind_down(port);
+    }
+
+    fn cancel_pending(&mut self, port: &mut impl Port) {
+        for slot in 0..self.slots.len() {
+            let unclaimed = self.unclaimed(slot, port);
+            let taken = self.recall(slot, &unclaimed, port);
+            self.return_all(&taken, port);
+        }
+        for index in 0..self.tasks.end() {
+            let state = self.tasks[index].state;
+            if matches!(state, State::Blocked | State::Ready | State::Nested) {
+                self.unlist(index);
+                self.finish(index, Status::Cancelled, Content::Empty, port);
+            }
+        }
+    }
+
+    /// Ends everything because the client itself is broken: every outstanding task is refused with the reason.
+    pub fn poison(&mut self, reason: &str, now: u64, port: &mut impl Port) {
+        self.now = now;
+        self.break_down(Phase::Poisoned(reason.into()), port);
+        self.wind_down(port);
+    }
+
+    pub(crate) fn break_down(&mut self, phase: Phase, port: &mut impl Port) {
+        self.phase = phase;
+        for index in 0..self.tasks.end() {
+            if matches!(self.tasks[index].state, State::Free | State::Final) {
+                continue;
+            }
+            let content = match &self.phase {
+                Phase::Broken(failure) => Content::Start(Arc::clone(failure)),
+                Phase::Poisoned(reason) => Content::Poison(Arc::clone(reason)),
+                Phase::Open | Phase::Closing { .. } => unreachable!("the engine breaks down"),
+            };
+            self.unlist(index);
+            self.finish(index, Status::Refused, content, port);
+        }
+    }
+
+    /// Whether every accepted task has its final state.
+    #[must_use]
+    pub const fn is_drained(&self) -> bool {
+        self.counts.outstanding == 0
+    }
+
+    /// Whether no slot has a process, nor is about to get one.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slots.iter().all(|slot| slot.state == SlotState::Absent)
+    }
+
+    /// Asks the workers to leave when the engine is closed and nothing is left to run.
+    pub(crate) fn wind_down(&mut self, port: &mut impl Port) {
+        if matches!(self.phase, Phase::Open) || !self.is_drained() {
+            return;
+        }
+        for place in 0..self.slots.len() {
+            if self.slots[place].is_idle() {
+                self.retire(place, port);
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What can be told of a machine and of a task, without changing either.
+
+use gristmill_wire::{Attempt, FunctionId, SlotId, Span, TaskId};
+
+use crate::options::Origin;
+use crate::outcome::{Outcome, Status};
+use crate::slots::SlotState;
+use crate::task::{State, flag};
+use crate::{Core, NONE};
+
+/// When a task crossed which border; the last attempt's. Ticks of the client's clock, 0 for what did not happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tags {
+    /// When it was submitted.
+    pub submitted_ticks: u64,
+    /// From the submission until it was in a ring; resolution: one reading per batch of sends.
+    pub written_after: Span,
+    /// When its user code began.
+    pub started_ticks: u64,
+    /// From the claim to the start.
+    pub claimed_before: Span,
+    /// How long user code ran.
+    pub ran: Span,
+    /// From the end of the run until the answer was published; resolution: the worker's batch.
+    pub published_after: Span,
+    /// From the submission until the answer was drained; resolution: one reading per batch of answers.
+    pub drained_after: Span,
+}
+
+/// One task, as it is.
+#[derive(Debug, Clone, Copy)]
+pub struct TaskView<'a> {
+    /// Its final state, once it has one.
+    pub status: Option<Status>,
+    /// What it has to say, once it is final.
+    pub outcome: Option<Outcome<'a>>,
+    /// Whether it is in a worker's ring: it may run.
+    pub is_sent: bool,
+    /// How often it was placed before.
+    pub attempt: Attempt,
+    /// When it crossed which border.
+    pub tags: Tags,
+    /// What it calls.
+    pub function: FunctionId,
+    /// The submitter's word for it.
+    pub handle: u64,
+    /// The slot it is or was last in.
+    pub slot: Option<SlotId>,
+    /// Who submitted it, while that is of use: the running parent of a nested task.
+    pub origin: Origin,
+}
+
+/// One slot, as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotStats {
+    /// What it is doing.
+    pub state: SlotState,
+    /// Records sent and not answered.
+    pub in_flight: u32,
+    /// Tasks of its stack that wait for tasks they submitted.
+    pub waiting: u32,
+    /// How long they are expected to take, nanoseconds.
+    pub backlog_ns: u64,
+}
+
+/// Counts since the start, and what is outstanding now.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Tasks accepted.
+    pub submitted: u64,
+    /// Final tasks by [`Status`].
+    pub finished: [u64; Status::COUNT],
+    /// Attempts after the function raised.
+    pub retries: u64,
+    /// Attempts after a loss.
+    pub loss_retries: u64,
+    /// Attempts after a timeout.
+    pub timeout_retries: u64,
+    /// Workers lost: not those that left when asked.
+    pub losses: u64,
+    /// Workers that did not start.
+    pub start_failures: u64,
+    /// Workers killed for a task.
+    pub kills: u64,
+    /// Unstarted tasks that came back from a lost worker.
+    pub replaced: u64,
+    /// Tasks taken back from one worker for another.
+    pub stolen: u64,
+    /// Answers that fit no placement: late ones of attempts that were given up.
+    pub stale_answers: u64,
+    /// Tasks without a final state.
+    pub outstanding: u64,
+    /// Of these, accepted above the limit.
+    pub overflow: u64,
+    /// Of these, waiting for a worker.
+    pub ready: u64,
+    /// Of these, waiting for parents.
+    pub blocked: u64,
+    /// Of these, in rings.
+    pub in_flight: u64,
+    /// Per slot.
+    pub slots: Vec<SlotStats>,
+}
+
+impl Stats {
+    /// How many tasks ended so.
+    #[must_use]
+    pub fn ended(&self, status: Status) -> u64 {
+        self.finished[status as usize]
+    }
+}
+
+impl Core {
+    /// Counts, and what is outstanding.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let slots = self.slots.iter().map(|slot| SlotStats {
+            state: slot.state,
+            in_flight: slot.in_flight.len,
+            waiting: slot.waiting,
+            backlog_ns: slot.backlog_ns,
+        });
+        Stats {
+            ready: self.ready_count(),
+            blocked: self.blocked,
+            in_flight: self.in_flight,
+            overflow: self.counts.outstanding.saturating_sub(self.config.outstanding_max),
+            slots: slots.collect(),
+            ..self.counts.clone()
+        }
+    }
+
+    /// Looks at a task; `None` when it was released.
+    #[must_use]
+    pub fn task(&self, id: TaskId) -> Option<TaskView<'_>> {
+        let task = &self.tasks[self.tasks.find(id)?];
+        let status = (task.state == State::Final).then_some(task.status);
+        let parent = if task.extra == NONE { NONE } else { self.extras[task.extra].parent };
+        let origin = if parent == NONE {
+            Origin::External
+        } else {
+            let slot = SlotId(self.tasks[parent].slot);
+            Origin::Nested { slot, parent: self.tasks.id(parent) }
+        };
+        Some(TaskView {
+            status,
+            outcome: status.map(|status| task.content.outcome(status, task.has(flag::STARTED))),
+            is_sent: task.state == State::Sent,
+            attempt: task.attempt,
+            tags: task.tags(),
+            function: task.function,
+            handle: task.handle,
+            slot: (task.slot != u16::MAX).then_some(SlotId(task.slot)),
+            origin,
+        })
+    }
+}

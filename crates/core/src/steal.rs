@@ -1,0 +1,79 @@
+//! What happens when a worker has nothing to do while another has more than it can do soon.
+
+use crate::Core;
+use crate::machine::slot_id;
+use crate::port::{Port, Progress};
+use crate::slots::Slot;
+
+impl Core {
+    /// Finds something for a slot that has just become idle.
+    pub(crate) fn use_idle(&mut self, place: usize, port: &mut impl Port) {
+        let slot = &self.slots[place];
+        if !slot.is_idle() {
+            return;
+        }
+        let limit = self.config.tasks_per_worker_max;
+        if limit > 0 && slot.sent >= limit {
+            self.retire(place, port);
+        } else if self.deep_slots > 0 && self.ready_count() == 0 && self.is_usable(place) {
+            self.steal_from_busiest(port);
+        }
+    }
+
+    /// Whether a worker idles while something waits behind what another one runs.
+    pub(crate) fn may_steal(&self) -> bool {
+        let has_more = |slot: &Slot| slot.has_more();
+        self.deep_slots > 0
+            && ((self.slots.iter().any(has_more) && self.has_idle_worker()) || self.has_strayed())
+    }
+
+    /// Takes half of what waits at the busiest worker, if that is worth a wake-up.
+    fn steal_from_busiest(&mut self, port: &mut impl Port) {
+        let busiest = (0..self.slots.len())
+            .filter(|&place| self.is_worth_stealing_from(place))
+            .max_by_key(|&place| self.slots[place].backlog_ns);
+        if let Some(victim) = busiest {
+            self.steal(victim, false, port);
+        }
+    }
+
+    /// Half of it must still be worth waking a worker up.
+    fn is_worth_stealing_from(&self, place: usize) -> bool {
+        let slot = &self.slots[place];
+        slot.has_more() && slot.backlog_ns > 2 * self.config.wake_cost_ns
+    }
+
+    /// Takes what waits behind a long task, and half of what waits elsewhere, as long as there are idle workers.
+    pub(crate) fn steal_from_long(&mut self, port: &mut impl Port) {
+        for victim in 0..self.slots.len() {
+            if self.deep_slots == 0 || self.ready_count() > 0 || !self.has_idle_worker() {
+                return;
+            }
+            if !self.slots[victim].has_more() {
+                continue;
+            }
+            let is_long = self.runs_long(&port.progress(slot_id(victim)));
+            if is_long || self.is_worth_stealing_from(victim) {
+                let all = is_long && self.slots[victim].waiting == 0;
+                self.steal(victim, all, port);
+            }
+        }
+    }
+
+    pub(crate) fn runs_long(&self, progress: &Progress) -> bool {
+        progress.ended < progress.started
+            && self.now.saturating_sub(progress.started_at_ns) >= self.config.steal_after_ns
+    }
+
+    fn steal(&mut self, victim: usize, all: bool, port: &mut impl Port) {
+        let unclaimed = self.unclaimed(victim, port);
+        let count = if all { unclaimed.len() } else { unclaimed.len().div_ceil(2) };
+        let count = count.min(self.config.steal_max as usize);
+        self.slots[victim].stuck = true;
+        let wanted = &unclaimed[unclaimed.len() - count..];
+        let taken = self.recall(victim, wanted, port);
+        self.counts.stolen += taken.len() as u64;
+        self.return_all(&taken, port);
+        self.pump(port);
+    }
+}

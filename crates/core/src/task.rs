@@ -1,0 +1,235 @@
+//! The record of a task and the table of them.
+//!
+//! A million outstanding tasks must fit: the record is 96 bytes. Four of its words change meaning when the task becomes
+//! final, because what places it (list, sequence, parents) is over when what is known of its run begins.
+
+use std::ops::{Index, IndexMut};
+
+use gristmill_wire::{Attempt, FunctionId, Span, TaskId};
+
+use crate::estimate::Cost;
+use crate::outcome::Content;
+use crate::{NONE, Payload, Status, Tags};
+
+/// Where a task is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum State {
+    /// Nowhere: the record is unused.
+    Free,
+    /// It waits for parents.
+    Blocked,
+    /// In the ready queue.
+    Ready,
+    /// In the queue of the slot where the task runs that submitted it.
+    Nested,
+    /// In the ring of a slot.
+    Sent,
+    /// Between two of these, inside one call.
+    Loose,
+    Final,
+}
+
+/// Facts about a task, one bit each.
+pub(crate) mod flag {
+    /// Its future is gone: free it once it is final and nobody needs its result.
+    pub const RELEASED: u8 = 1;
+    /// Its record was revoked and the worker has yet to say whether it ran.
+    pub const RECALLED: u8 = 2;
+    /// It was cancelled while it may run.
+    pub const CANCELLED: u8 = 4;
+    /// Its timeout ran out.
+    pub const TIMED_OUT: u8 = 8;
+    /// It waits for a task that it submitted.
+    pub const WAITING: u8 = 16;
+    /// Its parent's worker would not run it in the wait.
+    pub const DECLINED: u8 = 32;
+    /// Its deadline has been dealt with.
+    pub const EXPIRED: u8 = 64;
+    /// Final: user code had begun.
+    pub const STARTED: u8 = 128;
+    /// What a new attempt starts without.
+    pub const OF_ATTEMPT: u8 = RECALLED | CANCELLED | TIMED_OUT | WAITING | EXPIRED;
+}
+
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub content: Content,
+    pub handle: u64,
+    pub submitted_ticks: u64,
+    pub started_ticks: u64,
+    pub generation: u32,
+    pub function: FunctionId,
+    /// Link of the list it is in, or of the free list; final: span before the start.
+    pub previous: u32,
+    /// Link; final: span of the run.
+    pub next: u32,
+    /// Blocked: unfinished parents; sent: low half of the sequence; final: span before the publication.
+    pub sequence: u32,
+    /// First edge to a parent; final: span from submission to drain.
+    pub first_parent: u32,
+    /// First edge to a dependant, a ring of edges; none once final.
+    pub first_dependant: u32,
+    /// Who needs the record besides its future: unfinished dependants, and tasks whose failure it caused.
+    pub holds: u32,
+    pub extra: u32,
+    pub written: u32,
+    /// Sent or nested: the slot; final: the last one.
+    pub slot: u16,
+    pub cost: Cost,
+    pub attempt: Attempt,
+    pub state: State,
+    pub status: Status,
+    pub flags: u8,
+}
+
+const _: () = assert!(size_of::<Task>() == 96);
+
+impl Task {
+    #[inline]
+    pub const fn has(&self, bit: u8) -> bool {
+        self.flags & bit != 0
+    }
+
+    /// The arguments of a live task, the value of a successful one.
+    #[inline]
+    pub fn payload(&self) -> &Payload {
+        match &self.content {
+            Content::Payload(payload) => payload,
+            _ => unreachable!("a live or successful task has a payload"),
+        }
+    }
+
+    pub fn tags(&self) -> Tags {
+        let after = |bits: u32| if self.state == State::Final { bits } else { 0 };
+        Tags {
+            submitted_ticks: self.submitted_ticks,
+            written_after: Span::from_bits(self.written),
+            started_ticks: self.started_ticks,
+            claimed_before: Span::from_bits(after(self.previous)),
+            ran: Span::from_bits(after(self.next)),
+            published_after: Span::from_bits(after(self.sequence)),
+            drained_after: Span::from_bits(after(self.first_parent)),
+        }
+    }
+}
+
+/// Records by index, each place with a generation that tells its occupants apart.
+#[derive(Debug)]
+pub(crate) struct TaskTable {
+    entries: Vec<Task>,
+    free: u32,
+    used: u32,
+}
+
+impl TaskTable {
+    pub const fn new() -> Self {
+        Self { entries: Vec::new(), free: NONE, used: 0 }
+    }
+
+    /// A record in state `Loose` with the given call; links empty.
+    #[inline]
+    pub fn insert(&mut self, function: FunctionId, payload: Payload, handle: u64) -> u32 {
+        if self.free == NONE {
+            self.push_free();
+        }
+        let index = self.free;
+        let task = &mut self.entries[index as usize];
+        debug_assert!(task.state == State::Free, "a used record on the free list");
+        self.free = task.next;
+        self.used += 1;
+        *task = Task {
+            content: Content::Payload(payload),
+            handle,
+            function,
+            generation: task.generation,
+            state: State::Loose,
+            ..blank()
+        };
+        index
+    }
+
+    #[cold]
+    fn push_free(&mut self) {
+        let index = u32::try_from(self.entries.len()).expect("fewer than 2^32 tasks");
+        assert!(index != NONE, "a table holds fewer than 2^32 - 1 tasks");
+        self.entries.push(blank());
+        self.free = index;
+    }
+
+    /// Gives the record back; returns its content.
+    #[inline]
+    pub fn remove(&mut self, index: u32) -> Content {
+        let free = self.free;
+        let task = &mut self.entries[index as usize];
+        assert!(task.state == State::Final, "only a final task is freed");
+        task.state = State::Free;
+        task.generation = task.generation.wrapping_add(1);
+        task.next = free;
+        self.free = index;
+        self.used -= 1;
+        std::mem::replace(&mut task.content, Content::Empty)
+    }
+
+    /// The index of a valid id.
+    #[inline]
+    pub fn find(&self, id: TaskId) -> Option<u32> {
+        let task = self.entries.get(id.index() as usize)?;
+        (task.generation == id.generation() && task.state != State::Free).then_some(id.index())
+    }
+
+    #[inline]
+    pub fn id(&self, index: u32) -> TaskId {
+        TaskId::new(index, self[index].generation)
+    }
+
+    pub const fn len(&self) -> u32 {
+        self.used
+    }
+
+    /// One past the highest index.
+    pub fn end(&self) -> u32 {
+        u32::try_from(self.entries.len()).expect("fewer than 2^32 tasks")
+    }
+}
+
+const fn blank() -> Task {
+    Task {
+        content: Content::Empty,
+        handle: 0,
+        submitted_ticks: 0,
+        started_ticks: 0,
+        generation: 0,
+        function: FunctionId(0),
+        previous: NONE,
+        next: NONE,
+        sequence: 0,
+        first_parent: NONE,
+        first_dependant: NONE,
+        holds: 0,
+        extra: NONE,
+        written: 0,
+        slot: u16::MAX,
+        cost: Cost::ZERO,
+        attempt: Attempt(0),
+        state: State::Free,
+        status: Status::Refused,
+        flags: 0,
+    }
+}
+
+impl Index<u32> for TaskTable {
+    type Output = Task;
+
+    #[inline]
+    fn index(&self, index: u32) -> &Task {
+        &self.entries[index as usize]
+    }
+}
+
+impl IndexMut<u32> for TaskTable {
+    #[inline]
+    fn index_mut(&mut self, index: u32) -> &mut Task {
+        &mut self.entries[index as usize]
+    }
+}

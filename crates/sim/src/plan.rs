@@ -1,0 +1,131 @@
+//! What a seed's program does: how many tasks, which faults, how likely.
+
+use gristmill_core::{Budgets, Config, TaskOptions};
+
+use crate::random::Random;
+use crate::worker::Course;
+
+/// The likelihoods of one seed, in percent, and its sizes: drawn once, so that seeds differ in kind.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Tasks that the program submits itself.
+    pub tasks: u64,
+    /// A task has parents.
+    pub parents: u64,
+    /// A task submits tasks.
+    pub nested: u64,
+    /// A task raises.
+    pub raises: u64,
+    /// A task ends its worker.
+    pub exits: u64,
+    /// A task runs until it is stopped, if something will.
+    pub hangs: u64,
+    /// A hanging task ignores the interrupt.
+    pub ignores: u64,
+    /// A task has options.
+    pub options: u64,
+    /// A step of the program cancels something.
+    pub cancels: u64,
+    /// A step kills a worker.
+    pub kills: u64,
+    /// A step kills the keeper, and with it every worker.
+    pub keeper: u64,
+    /// A start fails.
+    pub start_failures: u64,
+    /// A future is dropped before its task ends.
+    pub releases: u64,
+    /// The program shuts down before its tasks have ended.
+    pub shuts_down: bool,
+    /// Nested waits that fit on a worker's stack.
+    pub stack_max: usize,
+    /// Records that fit into a ring.
+    pub ring_max: usize,
+    /// The engine's constants.
+    pub config: Config,
+}
+
+impl Plan {
+    /// Draws a plan.
+    pub fn draw(random: &mut Random) -> Self {
+        let workers = 1 + u16::try_from(random.below(4)).expect("small");
+        let config = Config {
+            workers,
+            workers_min: u16::try_from(random.below(5)).expect("small"),
+            spare_max: u16::try_from(random.below(4)).expect("small"),
+            outstanding_max: if random.chance(20) { 4 } else { 1 << 20 },
+            overflow_max: if random.chance(10) { 8 } else { 1 << 20 },
+            depth_max: 2 + u32::try_from(random.below(12)).expect("small"),
+            unknown_run_ns: if random.chance(50) { 1_000 } else { 1_000_000 },
+            tasks_per_worker_max: if random.chance(15) { 3 } else { 0 },
+            budgets: Budgets {
+                loss_retries: if random.chance(20) { 2 } else { 0 },
+                ..Budgets::default()
+            },
+            grace_ns: 3_000_000,
+            ..Config::default()
+        };
+        Self {
+            tasks: 5 + random.below(60),
+            parents: pick(random, &[0, 20, 60, 95]),
+            nested: pick(random, &[0, 0, 10, 40]),
+            raises: pick(random, &[0, 5, 20]),
+            exits: pick(random, &[0, 0, 5, 20]),
+            hangs: pick(random, &[0, 10, 40]),
+            ignores: 50,
+            options: pick(random, &[0, 20, 80]),
+            cancels: pick(random, &[0, 5, 20]),
+            kills: pick(random, &[0, 0, 1, 3]),
+            keeper: pick(random, &[0, 0, 0, 1]),
+            start_failures: pick(random, &[0, 0, 10, 60]),
+            releases: pick(random, &[0, 20, 80]),
+            shuts_down: random.chance(30),
+            stack_max: pick(random, &[1, 2, 4, 16]),
+            ring_max: pick(random, &[1, 2, 5, 100]),
+            config,
+        }
+    }
+
+    /// Draws how a run goes on.
+    pub fn draw_course(&self, random: &mut Random) -> Course {
+        let drawn = random.below(100);
+        if drawn < self.raises {
+            Course::Raise
+        } else if drawn < self.raises + self.exits {
+            Course::Exit
+        } else if drawn < self.raises + self.exits + self.hangs / 8 {
+            Course::Hang { ignores: random.chance(self.ignores) }
+        } else {
+            Course::Return
+        }
+    }
+
+    /// Whether a task never waits for what it submits.
+    #[must_use]
+    pub const fn forgets(&self, number: usize) -> bool {
+        number.is_multiple_of(7)
+    }
+
+    /// Draws the options of a task.
+    pub fn draw_options(&self, random: &mut Random, now: u64) -> Option<TaskOptions> {
+        if !random.chance(self.options) {
+            return None;
+        }
+        let mut small = |percent, limit| {
+            if random.chance(percent) { random.below(limit) } else { 0 }
+        };
+        let counts = [small(40, 4), small(40, 5), small(40, 3)].map(|count| count.try_into());
+        let [retries, loss_retries, timeout_retries] = counts.map(|count| count.expect("small"));
+        Some(TaskOptions {
+            timeout_ns: random.chance(40).then(|| 1 + random.below(3_000_000)),
+            deadline_ns: random.chance(20).then(|| now + random.below(4_000_000)),
+            grace_ns: random.chance(30).then(|| random.below(2_000_000)),
+            budgets: Some(Budgets { retries, loss_retries, timeout_retries }),
+            priority: i32::try_from(random.below(5)).expect("small") - 2,
+            ..TaskOptions::default()
+        })
+    }
+}
+
+fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
+    from[random.index(from.len())]
+}

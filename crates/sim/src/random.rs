@@ -1,0 +1,37 @@
+//! The choices of a seed.
+
+/// A stream of numbers that is a function of its seed (splitmix64).
+#[derive(Debug, Clone)]
+pub struct Random(u64);
+
+impl Random {
+    /// The stream of a seed.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number.
+    pub const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `limit`, which is not 0.
+    pub const fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    /// An index into something of `len` elements, which is not 0.
+    #[expect(clippy::cast_possible_truncation, reason = "below a length")]
+    pub const fn index(&mut self, len: usize) -> usize {
+        self.below(len as u64) as usize
+    }
+
+    /// Whether something happens that does so in `percent` of all cases.
+    pub const fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}

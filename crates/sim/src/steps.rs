@@ -1,0 +1,200 @@
+//! What workers do, one small step at a time.
+
+use gristmill_core::SlotId;
+use gristmill_wire::{TaskFlags, Verdict};
+
+use crate::plan::Plan;
+use crate::random::Random;
+use crate::worker::{Course, Frame, Message, Record};
+use crate::world::World;
+
+impl World {
+    /// Lets a worker do one thing; says whether there was one.
+    pub fn work(&mut self, slot: usize, plan: &Plan, random: &mut Random) -> bool {
+        if !self.workers[slot].is_up || self.workers[slot].dead.is_some() {
+            return false;
+        }
+        if self.workers[slot].published < self.workers[slot].results.len() && random.chance(40) {
+            self.workers[slot].published += 1;
+            return true;
+        }
+        let has_moved = if self.workers[slot].claimed.is_some() {
+            self.take_up(slot, plan, random);
+            true
+        } else {
+            self.go_on(slot, plan, random) || self.claim(slot)
+        };
+        let worker = &mut self.workers[slot];
+        if !has_moved && worker.published < worker.results.len() {
+            worker.published = worker.results.len();
+            return true;
+        }
+        has_moved
+    }
+
+    fn claim(&mut self, slot: usize) -> bool {
+        let worker = &mut self.workers[slot];
+        if !worker.may_claim() {
+            return false;
+        }
+        let record = worker.ring.pop_front().expect("there is one");
+        worker.progress.claimed = record.sequence + 1;
+        worker.claimed = Some((record, false));
+        true
+    }
+
+    /// Reads the revoked word of the claimed record, or begins it if it was not set.
+    fn take_up(&mut self, slot: usize, plan: &Plan, random: &mut Random) {
+        let now = self.now;
+        let worker = &mut self.workers[slot];
+        let (record, is_accepted) = worker.claimed.take().expect("something is claimed");
+        if is_accepted {
+            self.start(slot, record, plan, random);
+            return;
+        }
+        let is_nested = record.flags.has(TaskFlags::NESTED) && worker.stack.len() < plan.stack_max;
+        let refusal = if record.revoked {
+            Some(Verdict::Skipped)
+        } else if !worker.stack.is_empty() && !is_nested {
+            Some(Verdict::Declined)
+        } else if record.deadline_ns != 0 && record.deadline_ns <= now {
+            Some(Verdict::Expired)
+        } else {
+            None
+        };
+        let Some(verdict) = refusal else {
+            worker.claimed = Some((record, true));
+            return;
+        };
+        worker.answer(&record, verdict, now, now);
+        self.log(|| format!("slot {slot} answers {} {verdict:?}", record.number));
+    }
+
+    fn start(&mut self, slot: usize, record: Record, plan: &Plan, random: &mut Random) {
+        let number = record.number;
+        self.log(|| format!("slot {slot} starts {number}"));
+        let parents_done = self.ledger[number]
+            .parents
+            .iter()
+            .all(|&parent| self.ledger[parent].status == Some(gristmill_core::Status::Succeeded));
+        assert!(parents_done, "task {number} started before its parents succeeded");
+        let now = self.now;
+        let entry = &mut self.ledger[number];
+        entry.starts += 1;
+        entry.running += 1;
+        assert!(entry.status.is_none(), "task {number} started after it was final");
+        assert!(entry.running == 1, "task {number} runs twice at the same time");
+        assert!(entry.starts <= entry.starts_max, "task {number} started beyond its budgets");
+        let longest = if random.chance(20) { 500_000 } else { 5_000 };
+        let can_nest = entry.depth < 3 && random.chance(plan.nested);
+        let worker = &mut self.workers[slot];
+        worker.progress.started = record.sequence + 1;
+        worker.progress.started_at_ns = now;
+        worker.stack.push(Frame {
+            record,
+            course: plan.draw_course(random),
+            end_at: now + random.below(longest),
+            started_at: now,
+            to_submit: if can_nest { 1 + random.below(3) } else { 0 },
+            children: Vec::new(),
+            requested: 0,
+            waits: false,
+        });
+    }
+
+    /// Moves the innermost task on.
+    fn go_on(&mut self, slot: usize, plan: &Plan, random: &mut Random) -> bool {
+        let now = self.now;
+        let worker = &mut self.workers[slot];
+        let Some(frame) = worker.stack.last_mut() else { return false };
+        let task = frame.record.task;
+        let is_interrupted = worker.interrupt == Some(frame.record.sequence);
+        let ignores = matches!(frame.course, Course::Hang { ignores: true });
+        if is_interrupted && !ignores && random.chance(70) {
+            worker.interrupt = None;
+            self.end(slot, Verdict::Interrupted);
+            return true;
+        }
+        if frame.to_submit > 0 {
+            frame.to_submit -= 1;
+            frame.requested += 1;
+            let sequence = frame.record.sequence;
+            worker.results.push_back(Message::Request(task, sequence));
+            return true;
+        }
+        let is_done = |&child: &usize| self.ledger[child].status.is_some();
+        let has_all = frame.requested == 0 && frame.children.iter().all(is_done);
+        if !has_all && !frame.waits && !plan.forgets(frame.record.number) {
+            frame.waits = true;
+            worker.results.push_back(Message::Wait(task, true));
+            return true;
+        }
+        if frame.waits && has_all {
+            frame.waits = false;
+            worker.results.push_back(Message::Wait(task, false));
+            return true;
+        }
+        if frame.waits || frame.end_at > now {
+            return false;
+        }
+        match frame.course {
+            Course::Return => self.end(slot, Verdict::Returned),
+            Course::Raise => self.end(slot, Verdict::Raised),
+            Course::Exit => worker.dead = Some(6),
+            Course::Hang { .. } => return false,
+        }
+        true
+    }
+
+    fn end(&mut self, slot: usize, verdict: Verdict) {
+        let now = self.now;
+        let worker = &mut self.workers[slot];
+        let frame = worker.stack.pop().expect("something runs");
+        if frame.waits {
+            worker.results.push_back(Message::Wait(frame.record.task, false));
+        }
+        worker.answer(&frame.record, verdict, frame.started_at, now);
+        worker.progress.ended = frame.record.sequence + 1;
+        let entry = &mut self.ledger[frame.record.number];
+        entry.running -= 1;
+        entry.returns += u64::from(verdict == Verdict::Returned);
+        self.log(|| format!("slot {slot} answers {} {verdict:?}", frame.record.number));
+    }
+
+    /// Ends a process: what it ran dies with it; what it wrote stays to be read.
+    pub fn bury(&mut self, slot: usize) {
+        let worker = &mut self.workers[slot];
+        worker.published = worker.results.len();
+        for frame in std::mem::take(&mut worker.stack) {
+            let entry = &mut self.ledger[frame.record.number];
+            entry.running -= 1;
+            entry.deaths += 1;
+        }
+        worker.ring.clear();
+        worker.claimed = None;
+    }
+
+    /// When the earliest running task may end.
+    #[must_use]
+    pub fn next_end(&self) -> Option<u64> {
+        let live = self.workers.iter().filter(|worker| worker.is_up && worker.dead.is_none());
+        live.filter_map(|worker| worker.stack.last().map(|frame| frame.end_at))
+            .filter(|&end_at| end_at > self.now)
+            .min()
+    }
+
+    /// A task that runs and does not end by itself.
+    #[must_use]
+    pub fn hanging(&self) -> Option<usize> {
+        let live = self.workers.iter().filter(|worker| worker.is_up && worker.dead.is_none());
+        live.filter_map(|worker| worker.stack.last())
+            .find(|frame| matches!(frame.course, Course::Hang { .. }) && !frame.waits)
+            .map(|frame| frame.record.number)
+    }
+
+    /// The slot's id.
+    #[must_use]
+    pub fn slot(place: usize) -> SlotId {
+        SlotId(u16::try_from(place).expect("few slots"))
+    }
+}

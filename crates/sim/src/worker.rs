@@ -1,0 +1,142 @@
+//! A simulated worker: a task ring, a result ring, and one step at a time, so that every interleaving can happen.
+
+use std::collections::VecDeque;
+
+use gristmill_core::{Attempt, Epoch, Payload, Progress, TaskId};
+use gristmill_wire::{AnswerFrame, PayloadKind, Span, TaskFlags, Verdict};
+
+/// A task record in the ring.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// Its sequence.
+    pub sequence: u64,
+    /// Its task.
+    pub task: TaskId,
+    /// The program's number of the task.
+    pub number: usize,
+    /// Which placement it is.
+    pub attempt: Attempt,
+    /// Its flags.
+    pub flags: TaskFlags,
+    /// When it must not start any more; 0 is never.
+    pub deadline_ns: u64,
+    /// The writer wants it back.
+    pub revoked: bool,
+}
+
+/// How a run goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Course {
+    /// Returns.
+    Return,
+    /// Raises.
+    Raise,
+    /// Ends the process.
+    Exit,
+    /// Does not end by itself; whether it gives way to an interrupt.
+    Hang {
+        /// It does not.
+        ignores: bool,
+    },
+}
+
+/// A task on the worker's stack.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    /// Its record.
+    pub record: Record,
+    /// How it goes on.
+    pub course: Course,
+    /// When it may end.
+    pub end_at: u64,
+    /// When it began.
+    pub started_at: u64,
+    /// Children it has yet to submit.
+    pub to_submit: u64,
+    /// Numbers of children it waits for; filled in as their requests are taken.
+    pub children: Vec<usize>,
+    /// Requests on their way.
+    pub requested: u64,
+    /// Whether it waits.
+    pub waits: bool,
+}
+
+/// A record in the result ring.
+#[derive(Debug, Clone)]
+pub enum Message {
+    /// The answer to a task.
+    Answer(AnswerFrame, Payload),
+    /// The running task, under this sequence, submits another.
+    Request(TaskId, u64),
+    /// The running task waits, or has ceased to.
+    Wait(TaskId, bool),
+}
+
+/// A process, or where one was.
+#[derive(Debug, Default)]
+pub struct Worker {
+    /// Counts the processes of the slot.
+    pub epoch: Epoch,
+    /// It was asked for and is not up.
+    pub is_starting: bool,
+    /// It is up.
+    pub is_up: bool,
+    /// It is dead and the notice is under way: the signal.
+    pub dead: Option<i32>,
+    /// The keeper died.
+    pub by_keeper: bool,
+    /// It was asked to leave.
+    pub is_retired: bool,
+    /// Its task ring.
+    pub ring: VecDeque<Record>,
+    /// The next sequence of the ring.
+    pub next_sequence: u64,
+    /// What it says of itself.
+    pub progress: Progress,
+    /// Its claimed record, if it has not begun, and whether the revoked word was read and not set.
+    pub claimed: Option<(Record, bool)>,
+    /// What it runs, innermost last.
+    pub stack: Vec<Frame>,
+    /// Its result ring.
+    pub results: VecDeque<Message>,
+    /// How many of these are committed.
+    pub published: usize,
+    /// The record it is asked to interrupt.
+    pub interrupt: Option<u64>,
+}
+
+impl Worker {
+    /// A fresh process for the next epoch.
+    pub fn restart(&mut self) {
+        let epoch = Epoch(self.epoch.0 + 1);
+        *self = Self { epoch, is_starting: true, ..Self::default() };
+    }
+
+    /// The answer of this worker to a record.
+    pub fn answer(&mut self, record: &Record, verdict: Verdict, started_at: u64, now: u64) {
+        let frame = AnswerFrame {
+            task: record.task,
+            #[expect(clippy::cast_possible_truncation, reason = "the low half travels")]
+            sequence: record.sequence as u32,
+            attempt: record.attempt,
+            verdict,
+            payload: PayloadKind::Inline,
+            started_ticks: started_at,
+            claimed_before: Span::from_ticks(0),
+            ran: Span::from_ticks(now - started_at),
+            published_after: Span::from_ticks(0),
+            payload_size: 0,
+        };
+        self.results.push_back(Message::Answer(frame, Payload::copy_from(&[verdict as u8])));
+    }
+
+    /// Whether the innermost task, if any, lets another one in.
+    #[must_use]
+    pub fn may_claim(&self) -> bool {
+        self.is_up
+            && self.dead.is_none()
+            && self.claimed.is_none()
+            && self.stack.last().is_none_or(|frame| frame.waits)
+            && !self.ring.is_empty()
+    }
+}
