@@ -1,0 +1,72 @@
+//! The attendant: a thread that completes tasks when nobody else does and something would be left undone.
+//!
+//! It sleeps until told that there is something to do. Callers that submit or wait complete tasks as they go; only when
+//! none has done so for a while does it take over.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client::Client;
+use crate::lead::Leader;
+
+/// How long callers may have neglected the rings before it takes over: longer than a caller's own work between two
+/// submits, shorter than anyone notices.
+const PATIENCE: Duration = Duration::from_micros(100);
+/// While callers keep attending, its looks get rarer up to this.
+const PATIENCE_MAX: Duration = Duration::from_millis(2);
+/// The longest sleep on the bell: whatever was missed is found after it.
+const SLEEP_MAX: Duration = Duration::from_millis(500);
+
+/// Runs until the client has ended.
+pub(crate) fn run(client: &Arc<Client>) {
+    block_signals();
+    while attend(client) {}
+}
+
+/// Keeps signals from this thread: they are the business of the threads that the program made.
+pub(crate) fn block_signals() {
+    // SAFETY: the set is filled before it is read, and outlives both calls.
+    unsafe {
+        let mut all = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
+    }
+}
+
+/// One round: park, wait a while, or lead. False when the client has ended.
+fn attend(client: &Arc<Client>) -> bool {
+    let mut inner = client.lock();
+    if inner.has_ended {
+        return false;
+    }
+    if !inner.has_obligations() || inner.lead.leader() == Leader::Caller {
+        inner.lead.park();
+        client.park_attendant(inner, SLEEP_MAX);
+        return true;
+    }
+    let mut patience = PATIENCE;
+    loop {
+        inner.lead.take_attended();
+        drop(inner);
+        std::thread::sleep(patience);
+        inner = client.lock();
+        if !inner.lead.take_attended() {
+            break;
+        }
+        if !inner.has_obligations() {
+            return true;
+        }
+        patience = (patience * 2).min(PATIENCE_MAX);
+    }
+    while inner.has_obligations() && inner.lead.try_take(Leader::Attendant) {
+        inner.drain();
+        inner = client.lead_once(inner, SLEEP_MAX).0;
+        let has_obligations = inner.has_obligations();
+        let next = inner.lead.give_up(has_obligations);
+        client.pass_on(&mut inner, next);
+        if inner.has_ended {
+            return false;
+        }
+    }
+    true
+}

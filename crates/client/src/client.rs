@@ -1,0 +1,349 @@
+//! The client itself: what the layers above call.
+
+use std::collections::VecDeque;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use gristmill_core::{
+    CancelMode, CancelOutcome, Core, Origin, Payload, Stats, Submission, SubmitError, TaskOptions,
+};
+use gristmill_keeper::{Commands, Events, KeeperOptions, launch};
+use gristmill_shm::{Segment, SegmentOptions};
+use gristmill_sync::futex::Woken;
+use gristmill_wire::{FunctionId, TaskId};
+
+use crate::inner::{Inner, Listeners, Shared};
+use crate::lanes::{Lanes, handle};
+use crate::options::{ClientOptions, StartError};
+use crate::outcome::{Ended, TagTimes, TaskLook};
+use crate::tree::Tree;
+
+/// One call to be run.
+#[derive(Debug)]
+pub struct Call<'a> {
+    /// What to call.
+    pub function: FunctionId,
+    /// Its encoded arguments.
+    pub payload: &'a [u8],
+    /// Tasks whose results the arguments name.
+    pub parents: &'a [TaskId],
+    /// What else it asks for.
+    pub options: Option<&'a TaskOptions>,
+}
+
+/// One program's client. Threads of its own keep it alive until it was shut down.
+#[derive(Debug)]
+pub struct Client {
+    inner: Mutex<Inner>,
+    shared: Arc<Shared>,
+    spin: Duration,
+    keeper_image: &'static [u8],
+    attendant: Condvar,
+    /// Told when every process is gone.
+    ended: Condvar,
+    callback_wake: Arc<Condvar>,
+}
+
+impl Client {
+    /// Makes the rings and starts the processes; does not wait for them.
+    ///
+    /// # Errors
+    /// [`StartError`]: memory, processes or threads are not to be had.
+    pub fn start(options: ClientOptions) -> Result<Arc<Self>, StartError> {
+        let slot_count = options.core.slot_count();
+        let segment = Segment::create(&SegmentOptions {
+            slot_count: u16::try_from(slot_count).unwrap_or(u16::MAX),
+            task_ring_size: options.ring_size,
+            result_ring_size: options.ring_size,
+        })?;
+        let (mode, scale) = (segment.mode(), segment.tick_scale());
+        let (commands, events) = launch(options.keeper_image, KeeperOptions::default())?;
+        let mut descriptors = vec![clone_descriptor(&segment)?];
+        descriptors.extend(options.descriptors);
+        let shape = (options.spawn_fresh, slot_count);
+        let tree = Tree::new(commands, options.program, descriptors, shape);
+        let mut core = options.core;
+        core.ticks_per_second = scale.ticks_per_second();
+        let shared = Arc::new(Shared::new(Arc::new(segment), mode));
+        let lanes = Lanes::new(slot_count, mode, scale);
+        let mut inner = Inner::new(Core::new(core), lanes, tree, Arc::clone(&shared));
+        let now = inner.lanes.read_clock();
+        inner.core.start(now, &mut inner.lanes);
+        inner.settle();
+        let client = Arc::new(Self {
+            callback_wake: Arc::clone(&inner.callback_wake),
+            inner: Mutex::new(inner),
+            shared,
+            spin: options.spin,
+            keeper_image: options.keeper_image,
+            attendant: Condvar::new(),
+            ended: Condvar::new(),
+        });
+        client.start_threads(events)?;
+        Ok(client)
+    }
+
+    fn start_threads(self: &Arc<Self>, events: Events) -> Result<(), StartError> {
+        let attended = Arc::clone(self);
+        let watched = Arc::clone(self);
+        let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
+            let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(256 << 10);
+            builder.spawn(body).map(drop).map_err(StartError::Thread)
+        };
+        spawn("gristmill-attendant", Box::new(move || crate::attendant::run(&attended)))?;
+        spawn("gristmill-watcher", Box::new(move || crate::watcher::run(&watched, events)))
+    }
+
+    /// Takes the mutex. A panic under it has poisoned the graph's invariants at worst, which its assertions will say.
+    #[inline]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    pub(crate) fn kicks(&self) -> u64 {
+        self.shared.kicks()
+    }
+
+    pub(crate) fn spin(&self) -> Duration {
+        self.spin
+    }
+
+    pub(crate) fn sleep_on_bell(&self, left: Duration, still_empty: impl FnMut() -> bool) -> Woken {
+        self.shared.segment.client_bell().sleep(self.shared.mode, still_empty, Some(left))
+    }
+
+    pub(crate) fn wake_attendant(&self) {
+        self.attendant.notify_one();
+    }
+
+    pub(crate) fn park_attendant(&self, inner: MutexGuard<'_, Inner>, limit: Duration) {
+        let _ = self.attendant.wait_timeout(inner, limit);
+    }
+
+    /// Starts another keeper in the place of one that was killed.
+    pub(crate) fn relaunch(&self) -> Option<(Commands, Events)> {
+        launch(self.keeper_image, KeeperOptions::default()).ok()
+    }
+
+    pub(crate) fn tell_ended(&self) {
+        self.ended.notify_all();
+        self.callback_wake.notify_all();
+        self.attendant.notify_one();
+    }
+
+    /// The id of a function, which gains a use until [`Self::forget`]; `name` is for messages.
+    pub fn define(&self, definition: &[u8], name: &str) -> FunctionId {
+        self.lock().lanes.functions.define(definition, name)
+    }
+
+    /// Gives a use of a function back.
+    pub fn forget(&self, function: FunctionId) {
+        let mut inner = self.lock();
+        if inner.lanes.functions.release(function) {
+            inner.core.forget_function(function);
+        }
+    }
+
+    /// Submits a call.
+    ///
+    /// # Errors
+    /// [`SubmitError`]; only [`SubmitError::LimitReached`] is worth another try.
+    #[inline]
+    pub fn submit(&self, call: &Call<'_>) -> Result<TaskId, SubmitError> {
+        let mut inner = self.lock();
+        let task = inner.submit(call, Origin::External, 0)?;
+        if inner.has_obligations() && inner.lead.summon() {
+            self.wake_attendant();
+        }
+        Ok(task)
+    }
+
+    /// What a task is doing; completes what has arrived first.
+    pub fn look(&self, task: TaskId) -> TaskLook {
+        let mut inner = self.lock();
+        let look = inner.look(task);
+        if matches!(look, TaskLook::Waiting | TaskLook::Running) {
+            inner.drain();
+            return inner.look(task);
+        }
+        look
+    }
+
+    /// The outcome of a task, if it is final; completes what has arrived first.
+    #[inline]
+    pub fn try_ended(&self, task: TaskId) -> Option<Ended> {
+        let mut inner = self.lock();
+        if let Some(ended) = inner.ended(task) {
+            return Some(ended);
+        }
+        inner.drain();
+        inner.ended(task)
+    }
+
+    /// The place of the first final task among `tasks`.
+    pub fn first_final(&self, tasks: &[TaskId]) -> Option<usize> {
+        let mut inner = self.lock();
+        let find = |inner: &Inner| tasks.iter().position(|&task| inner.is_final(task));
+        find(&inner).or_else(|| {
+            inner.drain();
+            find(&inner)
+        })
+    }
+
+    /// Lets go of a task: it runs on, and nobody will ask for its result.
+    #[inline]
+    pub fn release(&self, task: TaskId) {
+        let mut inner = self.lock();
+        if !inner.names.is_empty() {
+            inner.names.remove(&task);
+        }
+        inner.core.release(task);
+    }
+
+    /// Cancels a task as far as `mode` goes; whether it is, or is being, cancelled.
+    pub fn cancel(&self, task: TaskId, mode: CancelMode) -> bool {
+        let mut inner = self.lock();
+        inner.drain();
+        let now = inner.lanes.read_clock();
+        let Inner { core, lanes, .. } = &mut *inner;
+        let outcome = core.cancel(task, mode, now, lanes);
+        inner.settle();
+        let is_cancelled = match outcome {
+            CancelOutcome::Cancelled | CancelOutcome::Requested => true,
+            CancelOutcome::AlreadyRunning => false,
+            CancelOutcome::AlreadyFinal => inner.look(task) == TaskLook::Cancelled,
+        };
+        self.leave(inner, false);
+        is_cancelled
+    }
+
+    /// When a task crossed which border.
+    pub fn tags(&self, task: TaskId) -> Option<TagTimes> {
+        let inner = self.lock();
+        inner.core.task(task).map(|view| TagTimes::new(view.tags, inner.lanes.scale))
+    }
+
+    /// Counts since the start.
+    pub fn stats(&self) -> Stats {
+        let mut inner = self.lock();
+        inner.drain();
+        inner.core.stats()
+    }
+
+    /// Asks for a notice when a task is final: false when it is so already.
+    pub fn watch(&self, task: TaskId, callbacks: bool) -> bool {
+        let mut inner = self.lock();
+        inner.drain();
+        if inner.is_final(task) {
+            return false;
+        }
+        let before = inner.watched.len();
+        let listeners = inner.watched.entry(task).or_insert_with(Listeners::default);
+        listeners.callbacks |= callbacks;
+        listeners.waiters |= !callbacks;
+        inner.lanes.listeners += inner.watched.len() - before;
+        self.leave(inner, false);
+        true
+    }
+
+    /// Final tasks that were watched for waiters; completes tasks until there is one or `limit` has passed.
+    pub fn waiter_notices(&self, limit: Duration) -> VecDeque<TaskId> {
+        self.wait_until(&[], limit, |inner| !inner.waiter_notices.is_empty());
+        std::mem::take(&mut self.lock().waiter_notices)
+    }
+
+    /// Final tasks that were watched for callbacks, slept for up to `limit`; `None` once the client has ended.
+    pub fn callback_notices(&self, limit: Duration) -> Option<VecDeque<TaskId>> {
+        let inner = self.lock();
+        let is_idle = |inner: &mut Inner| inner.callback_notices.is_empty() && !inner.has_ended;
+        let woken = self.callback_wake.wait_timeout_while(inner, limit, is_idle);
+        let mut inner = woken.unwrap_or_else(PoisonError::into_inner).0;
+        let notices = std::mem::take(&mut inner.callback_notices);
+        (!inner.has_ended || !notices.is_empty()).then_some(notices)
+    }
+
+    /// Makes whoever waits look anew.
+    pub fn kick(&self) {
+        self.lock().call_waiters(|_| true);
+        self.shared.kick();
+    }
+
+    /// Gives everything up: the client itself is broken.
+    pub fn poison(&self, reason: &str) {
+        let mut inner = self.lock();
+        let now = inner.lanes.read_clock();
+        let Inner { core, lanes, .. } = &mut *inner;
+        core.poison(reason, now, lanes);
+        inner.settle();
+        inner.has_ended = true;
+        inner.call_waiters(|_| true);
+        drop(inner);
+        self.tell_ended();
+    }
+
+    /// Takes no more tasks; with `cancels` those that have not started are cancelled.
+    pub fn begin_shutdown(&self, cancels: bool) {
+        let mut inner = self.lock();
+        if inner.has_ended {
+            return;
+        }
+        inner.drain();
+        inner.begin_shutdown(cancels);
+        inner.settle();
+        self.leave(inner, false);
+    }
+
+    /// Waits until every task is final and every process gone; false when `limit` has passed.
+    pub fn wait_for_end(&self, limit: Duration) -> bool {
+        let start = Instant::now();
+        let is_over = |inner: &Inner| inner.has_ended || inner.tree.was_told_to_end();
+        if !self.wait_until(&[], limit, is_over) {
+            return false;
+        }
+        let left = limit.saturating_sub(start.elapsed());
+        let inner = self.lock();
+        let woken = self.ended.wait_timeout_while(inner, left, |inner| !inner.has_ended);
+        woken.unwrap_or_else(PoisonError::into_inner).0.has_ended
+    }
+}
+
+impl Inner {
+    /// Submits a call of some origin; a nested one has a ticket.
+    #[inline]
+    pub fn submit(
+        &mut self,
+        call: &Call<'_>,
+        origin: Origin,
+        ticket: u32,
+    ) -> Result<TaskId, SubmitError> {
+        let now = self.lanes.read_clock();
+        self.drain_little(now);
+        let submission = Submission {
+            function: call.function,
+            payload: Payload::copy_from(call.payload),
+            handle: handle(call.function, ticket),
+            submitted_ticks: self.lanes.now_ticks(),
+            parents: call.parents,
+            options: call.options,
+            origin,
+        };
+        self.lanes.functions.use_again(call.function);
+        let task = self.core.submit(submission, now, &mut self.lanes);
+        if task.is_err() {
+            self.lanes.functions.release(call.function);
+        }
+        self.settle();
+        task
+    }
+
+    pub fn look(&self, task: TaskId) -> TaskLook {
+        self.core.task(task).map_or(TaskLook::Failed, |view| TaskLook::of(&view))
+    }
+}
+
+fn clone_descriptor(segment: &Segment) -> Result<std::os::fd::OwnedFd, StartError> {
+    let clone = segment.as_fd().try_clone_to_owned();
+    clone.map_err(|source| StartError::Segment(gristmill_shm::SegmentError::Create { source }))
+}

@@ -1,0 +1,231 @@
+//! Everything behind the client's one mutex.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Condvar};
+use std::time::Duration;
+
+use gristmill_core::{Core, Origin, Outcome, Status};
+use gristmill_shm::Segment;
+use gristmill_sync::atomic::{AtomicU64, Ordering};
+use gristmill_sync::barrier::BarrierMode;
+use gristmill_wire::TaskId;
+
+use crate::lanes::Lanes;
+use crate::lead::Lead;
+use crate::nested::Nested;
+use crate::outcome::Ended;
+use crate::tree::Tree;
+use crate::wait::Waiter;
+
+/// What threads look at without the mutex.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub segment: Arc<Segment>,
+    pub mode: BarrierMode,
+    /// Counts up when waiting threads should look anew, whatever the rings say.
+    kicks: AtomicU64,
+}
+
+impl Shared {
+    pub fn new(segment: Arc<Segment>, mode: BarrierMode) -> Self {
+        Self { segment, mode, kicks: AtomicU64::new(0) }
+    }
+
+    /// Makes pollers and the sleeper on the bell look anew.
+    pub fn kick(&self) {
+        // PAIRS: kicks (`kicks`): what the kicker changed is under the mutex, which the kicked one takes next.
+        self.kicks.fetch_add(1, Ordering::Release);
+        self.segment.client_bell().ring(self.mode);
+    }
+
+    #[inline]
+    pub fn kicks(&self) -> u64 {
+        self.kicks.load(Ordering::Acquire) // PAIRS: kicks (`kick`)
+    }
+}
+
+/// Who is to hear of a final task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Listeners {
+    pub waiters: bool,
+    pub callbacks: bool,
+}
+
+/// The client's state.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub core: Core,
+    pub lanes: Lanes,
+    pub lead: Lead,
+    pub tree: Tree,
+    pub nested: Nested,
+    pub shared: Arc<Shared>,
+    waiters: Vec<(u64, Waiter)>,
+    next_key: u64,
+    /// Threads that poll the rings.
+    pub polling: usize,
+    pub watched: HashMap<TaskId, Listeners>,
+    /// Final tasks for the waiters of the layer above, and for its callbacks.
+    pub waiter_notices: VecDeque<TaskId>,
+    pub callback_notices: VecDeque<TaskId>,
+    /// Told when callback notices come in.
+    pub callback_wake: Arc<Condvar>,
+    /// What the functions of failed tasks were called, until their futures go.
+    pub names: HashMap<TaskId, Box<str>>,
+    pub has_ended: bool,
+}
+
+impl Inner {
+    pub fn new(core: Core, lanes: Lanes, tree: Tree, shared: Arc<Shared>) -> Self {
+        Self {
+            core,
+            lanes,
+            tree,
+            shared,
+            lead: Lead::default(),
+            nested: Nested::default(),
+            waiters: Vec::new(),
+            next_key: 0,
+            polling: 0,
+            watched: HashMap::new(),
+            waiter_notices: VecDeque::new(),
+            callback_notices: VecDeque::new(),
+            callback_wake: Arc::new(Condvar::new()),
+            names: HashMap::new(),
+            has_ended: false,
+        }
+    }
+
+    /// Does what the graph decided: tells who listens, gives orders to processes, wakes workers. Due after every call of
+    /// the graph, before the mutex is given up.
+    #[inline]
+    pub fn settle(&mut self) {
+        if !self.lanes.is_quiet() {
+            self.settle_slowly();
+        }
+        if self.tree.is_closing() {
+            self.advance_shutdown();
+        }
+        self.lanes.ring_bells();
+    }
+
+    fn settle_slowly(&mut self) {
+        // Orders and replies can make the graph decide more: until there is nothing left.
+        while !self.lanes.is_quiet() {
+            for function in std::mem::take(&mut self.lanes.freed_functions) {
+                self.core.forget_function(function);
+            }
+            for (task, handle, status) in std::mem::take(&mut self.lanes.finished) {
+                self.tell(task, handle, status);
+            }
+            self.lanes.names.drain(..).for_each(|(task, name)| {
+                self.names.insert(task, name);
+            });
+            let orders = std::mem::take(&mut self.lanes.orders);
+            for order in orders {
+                self.obey(&order);
+            }
+        }
+    }
+
+    fn tell(&mut self, task: TaskId, handle: u64, status: Status) {
+        let _ = status;
+        if let Some(listeners) = self.watched.remove(&task) {
+            self.lanes.listeners -= 1;
+            if listeners.waiters {
+                self.waiter_notices.push_back(task);
+            }
+            if listeners.callbacks {
+                self.callback_notices.push_back(task);
+                self.callback_wake.notify_one();
+            }
+        }
+        self.reply_nested(task, handle);
+        self.call_waiters(|tasks| tasks.is_empty() || tasks.contains(&task));
+    }
+
+    /// Wakes the waiting threads whose tasks `concerns` says yes to.
+    pub fn call_waiters(&mut self, concerns: impl Fn(&[TaskId]) -> bool) {
+        let mut is_kicked = false;
+        for (_, waiter) in &mut self.waiters {
+            if !waiter.is_called && concerns(&waiter.tasks) {
+                waiter.is_called = true;
+                waiter.wake.notify_one();
+                is_kicked |= !waiter.is_asleep;
+            }
+        }
+        if is_kicked {
+            self.shared.kick();
+        }
+    }
+
+    /// Wakes one thread that sleeps on its own condition, so that it leads.
+    pub fn call_one_sleeper(&mut self) {
+        let sleeper = self.waiters.iter_mut().find(|(_, one)| one.is_asleep && !one.is_called);
+        if let Some((_, waiter)) = sleeper {
+            waiter.is_called = true;
+            waiter.wake.notify_one();
+        }
+    }
+
+    pub fn add_waiter(&mut self, tasks: &[TaskId]) -> u64 {
+        let key = self.next_key;
+        self.next_key += 1;
+        self.lanes.listeners += 1;
+        let wake = Arc::new(Condvar::new());
+        let waiter = Waiter { tasks: tasks.to_vec(), wake, is_called: false, is_asleep: false };
+        self.waiters.push((key, waiter));
+        key
+    }
+
+    pub fn waiter(&mut self, key: u64) -> &mut Waiter {
+        let place = self.waiters.iter().position(|(one, _)| *one == key);
+        &mut self.waiters[place.expect("a waiter removes itself only")].1
+    }
+
+    pub fn remove_waiter(&mut self, key: u64) {
+        self.waiters.retain(|(one, _)| *one != key);
+        self.lanes.listeners -= 1;
+    }
+
+    /// Whether a task has its final state; unknown ones have.
+    pub fn is_final(&self, task: TaskId) -> bool {
+        self.core.task(task).is_none_or(|view| view.status.is_some())
+    }
+
+    /// Whether a task from outside would be accepted.
+    pub fn has_room(&self) -> bool {
+        !matches!(
+            self.core.admit(&Origin::External),
+            Err(gristmill_core::SubmitError::LimitReached { .. })
+        )
+    }
+
+    /// Whether somebody has to act even if no caller does.
+    pub fn has_obligations(&self) -> bool {
+        self.core.has_obligations()
+            || !self.watched.is_empty()
+            || !self.waiters.is_empty()
+            || self.nested.has_obligations()
+            || self.tree.is_closing()
+    }
+
+    /// How long nothing is due.
+    pub fn next_wake(&mut self) -> Option<Duration> {
+        let now = self.lanes.read_clock();
+        let wake = self.core.next_wake(now)?;
+        Some(Duration::from_nanos(wake.saturating_sub(now)))
+    }
+
+    /// The outcome of a final task, copied out.
+    pub fn ended(&self, task: TaskId) -> Option<Ended> {
+        let view = self.core.task(task)?;
+        match view.outcome? {
+            Outcome::Returned(payload) => Some(Ended::Value(payload.clone())),
+            other => {
+                let name = self.names.get(&task).map_or("?", |name| name);
+                Some(Ended::of(task, name, &other, |root| self.ended(root)))
+            }
+        }
+    }
+}

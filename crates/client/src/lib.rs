@@ -1,0 +1,29 @@
+//! One program's client: the task graph, the rings to its workers, and whoever completes what comes back.
+//!
+//! Guarantees: every accepted task ends; waiting is woken by completion, death and shutdown alike; all methods may be
+//! called from any thread. Bytes are opaque here: what a payload or a definition means is the business of the layer above,
+//! and so is whatever lock that layer holds; nothing here calls back into it.
+
+mod attendant;
+mod client;
+mod drain;
+mod functions;
+mod inner;
+mod lanes;
+mod lead;
+mod nested;
+mod options;
+mod outcome;
+mod tree;
+mod wait;
+mod watcher;
+
+pub use client::{Call, Client};
+pub use options::{ClientOptions, StartError};
+pub use outcome::{Ended, TagTimes, TaskLook};
+pub use tree::INTERRUPT_SIGNAL;
+
+pub use gristmill_core::{
+    Budgets, CancelMode, Config, Payload, PayloadRef, Stats, SubmitError, TaskOptions,
+};
+pub use gristmill_keeper::{Output, Program};

@@ -1,0 +1,56 @@
+//! What a client is started with, and why it may not start.
+
+use std::time::Duration;
+
+use gristmill_core::Config;
+use gristmill_keeper::Program;
+use thiserror::Error;
+
+/// Everything that the layer above decides.
+#[derive(Debug)]
+pub struct ClientOptions {
+    /// Budgets, limits and sizes of the task graph.
+    pub core: Config,
+    /// What a zygote, or a fresh worker, is. The segment is its first descriptor behind its control socket.
+    pub program: Program,
+    /// Further descriptors that it gets.
+    pub descriptors: Vec<std::os::fd::OwnedFd>,
+    /// Whether each worker is an interpreter of its own instead of a fork of a zygote.
+    pub spawn_fresh: bool,
+    /// The executable of the keeper.
+    pub keeper_image: &'static [u8],
+    /// How long a waiting caller polls before it sleeps.
+    pub spin: Duration,
+    /// Bytes of each task ring and each result ring; a power of two.
+    pub ring_size: u32,
+}
+
+/// Why a client cannot be started.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// No shared memory.
+    #[error("the rings cannot be made: {0}")]
+    Segment(#[from] gristmill_shm::SegmentError),
+    /// No keeper.
+    #[error("the keeper process cannot be started: {0}")]
+    Keeper(#[from] gristmill_keeper::LaunchError),
+    /// The keeper did not take the first order.
+    #[error("the keeper process did not take its first order: {0}")]
+    Command(#[from] gristmill_keeper::CommandError),
+    /// No thread.
+    #[error("a thread cannot be started: {0}")]
+    Thread(#[source] std::io::Error),
+}
+
+impl StartError {
+    /// A stable name for logs, tests and the Python face.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Segment(_) => "start_segment",
+            Self::Keeper(_) => "start_keeper",
+            Self::Command(_) => "start_command",
+            Self::Thread(_) => "start_thread",
+        }
+    }
+}

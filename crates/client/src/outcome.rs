@@ -1,0 +1,183 @@
+//! What the layers above get to know of a task.
+
+use std::fmt::Write as _;
+
+use gristmill_core::{LossCause, LossReport, Outcome, Payload, Status, Tags, TaskView};
+use gristmill_sync::clock::TickScale;
+use gristmill_wire::{Span, TaskId};
+
+/// A task's state at a glance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskLook {
+    /// Not with a worker.
+    Waiting,
+    /// In a worker's ring: it may have started.
+    Running,
+    /// A value is there.
+    Succeeded,
+    /// It ended in another way.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl TaskLook {
+    pub(crate) fn of(view: &TaskView<'_>) -> Self {
+        match view.status {
+            None if view.is_sent => Self::Running,
+            None => Self::Waiting,
+            Some(Status::Succeeded) => Self::Succeeded,
+            Some(Status::Cancelled) => Self::Cancelled,
+            Some(_) => Self::Failed,
+        }
+    }
+}
+
+/// How a task ended, copied out of the table. Texts are complete sentences for the user.
+#[derive(Debug)]
+pub enum Ended {
+    /// It returned; the encoded value.
+    Value(Payload),
+    /// It raised; the encoded exception.
+    Raised(Payload),
+    /// It was cancelled.
+    Cancelled,
+    /// It ran out of time.
+    TimedOut(String),
+    /// Its worker died while it ran.
+    Lost(String),
+    /// No worker could be started.
+    StartFailed(String),
+    /// The engine cannot run it.
+    Refused(String),
+    /// A task among its arguments gave no value.
+    DependencyFailed {
+        /// Which, in words.
+        text: String,
+        /// How that one ended.
+        root: Box<Ended>,
+    },
+}
+
+impl Ended {
+    /// Copies the outcome of a final task. `name` is what its function is called.
+    pub(crate) fn of(
+        task: TaskId,
+        name: &str,
+        outcome: &Outcome<'_>,
+        root: impl FnOnce(TaskId) -> Option<Self>,
+    ) -> Self {
+        match outcome {
+            Outcome::Returned(payload) => Self::Value((*payload).clone()),
+            Outcome::Raised(payload) => Self::Raised((*payload).clone()),
+            Outcome::Cancelled => Self::Cancelled,
+            Outcome::TimedOut { started: true, .. } => Self::TimedOut(format!(
+                "{task} ({name}) ran longer than its timeout and was stopped"
+            )),
+            Outcome::TimedOut { started: false, .. } => Self::TimedOut(format!(
+                "{task} ({name}) had not started when its deadline passed, and was not run"
+            )),
+            Outcome::Lost(report) => Self::Lost(lost_text(task, name, report)),
+            Outcome::StartFailed(failure) => Self::StartFailed(failure.text.to_string()),
+            Outcome::Poisoned(reason) => {
+                Self::Refused(format!("the engine failed inside and {task} was given up: {reason}"))
+            }
+            Outcome::NestedTooDeep => Self::Refused(format!(
+                "{task} ({name}) needs a worker, but all workers and spares wait for tasks that they \
+                 submitted: wait for fewer tasks inside tasks, or return futures' inputs instead"
+            )),
+            Outcome::DependencyFailed { root: first } => Self::DependencyFailed {
+                text: format!(
+                    "{task} ({name}) was not run: {first}, among its arguments, gave no value"
+                ),
+                root: Box::new(root(*first).unwrap_or(Self::Cancelled)),
+            },
+        }
+    }
+}
+
+/// Which task, which worker, what happened, its last words, and what to do.
+fn lost_text(task: TaskId, name: &str, report: &LossReport) -> String {
+    let mut text = format!(
+        "{task} ({name}) was lost: worker {} (process {}) {}",
+        report.slot.0,
+        report.pid,
+        cause_text(report.cause)
+    );
+    if report.oom {
+        text.push_str(", most likely by the kernel for want of memory");
+    }
+    text.push_str(" while it ran the task");
+    if !report.detail.is_empty() {
+        let _ = write!(text, "\nits last lines on standard error:\n{}", report.detail);
+    }
+    text
+}
+
+/// What became of a process, as the end of a sentence.
+pub(crate) fn cause_text(cause: LossCause) -> String {
+    match cause {
+        LossCause::Signal(signal) => {
+            format!("was killed by signal {signal} ({})", signal_name(signal))
+        }
+        LossCause::Exit(code) => format!("left with exit code {code}"),
+        LossCause::Keeper => "died with the keeper process".to_owned(),
+        LossCause::Stalled => "did not answer and was killed".to_owned(),
+        LossCause::Corrupt => "wrote damaged data into its ring and was killed".to_owned(),
+    }
+}
+
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        libc::SIGHUP => "SIGHUP",
+        libc::SIGINT => "SIGINT",
+        libc::SIGQUIT => "SIGQUIT",
+        libc::SIGILL => "SIGILL",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGPIPE => "SIGPIPE",
+        libc::SIGALRM => "SIGALRM",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGXCPU => "SIGXCPU",
+        libc::SIGSYS => "SIGSYS",
+        _ => "an unnamed signal",
+    }
+}
+
+/// When a task crossed which border, nanoseconds after it was submitted; what did not happen is missing.
+#[derive(Debug, Clone, Copy)]
+pub struct TagTimes {
+    tags: Tags,
+    scale: TickScale,
+}
+
+impl TagTimes {
+    pub(crate) fn new(tags: Tags, scale: TickScale) -> Self {
+        Self { tags, scale }
+    }
+
+    /// Name and time of each border, in the order of a task's life.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let tags = &self.tags;
+        let span = |span: Span| self.scale.to_ns(span.ticks());
+        let started = self.scale.to_ns(tags.started_ticks.saturating_sub(tags.submitted_ticks));
+        let has_run = tags.started_ticks != 0;
+        let claimed = started.saturating_sub(span(tags.claimed_before));
+        let ended = started + span(tags.ran);
+        [
+            ("submitted", true, 0),
+            ("written", tags.written_after != Span::default() || has_run, span(tags.written_after)),
+            ("claimed", has_run, claimed),
+            ("started", has_run, started),
+            ("ended", has_run, ended),
+            ("published", has_run, ended + span(tags.published_after)),
+            ("drained", tags.drained_after != Span::default(), span(tags.drained_after)),
+        ]
+        .into_iter()
+        .filter_map(|(name, happened, ns)| happened.then_some((name, ns)))
+    }
+}

@@ -1,0 +1,170 @@
+//! Waiting for tasks: poll a while, then sleep, on the bell as the leader or on a condition of one's own.
+
+use std::sync::{Arc, Condvar, MutexGuard};
+use std::time::{Duration, Instant};
+
+use gristmill_sync::futex::Woken;
+use gristmill_wire::TaskId;
+
+use crate::client::Client;
+use crate::inner::Inner;
+use crate::lanes::Watch;
+use crate::lead::{HandOver, Leader};
+
+/// A thread that waits, as those who complete tasks see it.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    /// What it waits for; empty: any notice of a watched task.
+    pub tasks: Vec<TaskId>,
+    pub wake: Arc<Condvar>,
+    /// Something it waits for is final, or it should look anew.
+    pub is_called: bool,
+    /// It sleeps on `wake`, so that the token can be given to it.
+    pub is_asleep: bool,
+}
+
+/// How long a poller goes without looking at the clock.
+const POLLS_PER_LOOK: u32 = 64;
+
+impl Client {
+    /// Waits until `task` is final; false when `limit` has passed or a signal arrived.
+    pub fn wait(&self, task: TaskId, limit: Duration) -> bool {
+        self.wait_until(&[task], limit, |inner| inner.is_final(task))
+    }
+
+    /// Waits until one of `tasks` is final.
+    pub fn wait_any(&self, tasks: &[TaskId], limit: Duration) -> bool {
+        self.wait_until(tasks, limit, |inner| tasks.iter().any(|&task| inner.is_final(task)))
+    }
+
+    /// Waits until a task is accepted again.
+    pub fn wait_for_room(&self, limit: Duration) -> bool {
+        self.wait_until(&[], limit, |inner| inner.has_room())
+    }
+
+    /// Completes tasks until `is_done`, which is asked after every completion that concerns `tasks`.
+    pub(crate) fn wait_until(
+        &self,
+        tasks: &[TaskId],
+        limit: Duration,
+        is_done: impl Fn(&Inner) -> bool,
+    ) -> bool {
+        let start = Instant::now();
+        let mut is_leader = false;
+        let mut inner = self.lock();
+        loop {
+            inner.drain();
+            let left = limit.saturating_sub(start.elapsed());
+            let done = is_done(&inner);
+            if done || left.is_zero() {
+                self.leave(inner, is_leader);
+                return done;
+            }
+            let watch = inner.lanes.watch();
+            drop(inner);
+            let has_arrived = self.poll(&watch, left);
+            inner = self.lock();
+            if has_arrived {
+                continue;
+            }
+            inner.drain();
+            if is_done(&inner) {
+                continue;
+            }
+            is_leader = is_leader || inner.lead.try_take(Leader::Caller);
+            let left = limit.saturating_sub(start.elapsed());
+            let is_interrupted;
+            (inner, is_interrupted) = self.sleep(inner, tasks, left, is_leader);
+            if is_interrupted {
+                inner.drain();
+                let done = is_done(&inner);
+                self.leave(inner, is_leader);
+                return done;
+            }
+        }
+    }
+
+    /// Polls the result rings for the learned window; true when something is there or was completed by others.
+    fn poll(&self, watch: &Watch, left: Duration) -> bool {
+        let kicks = self.kicks();
+        let window = self.spin().min(left);
+        if watch.has_arrived() || window.is_zero() {
+            return watch.has_arrived();
+        }
+        let begun = Instant::now();
+        loop {
+            for _ in 0..POLLS_PER_LOOK {
+                if watch.has_arrived() || self.kicks() != kicks {
+                    return true;
+                }
+                gristmill_sync::hint::spin_loop();
+            }
+            if begun.elapsed() >= window {
+                return false;
+            }
+        }
+    }
+
+    /// Sleeps until something arrives: the leader on the bell, others until told. Says whether a signal ended it.
+    fn sleep<'a>(
+        &'a self,
+        mut inner: MutexGuard<'a, Inner>,
+        tasks: &[TaskId],
+        left: Duration,
+        is_leader: bool,
+    ) -> (MutexGuard<'a, Inner>, bool) {
+        let key = inner.add_waiter(tasks);
+        let mut is_interrupted = false;
+        if is_leader {
+            (inner, is_interrupted) = self.lead_once(inner, left);
+        } else {
+            inner.waiter(key).is_asleep = true;
+            inner.lead.begin_wait();
+            let wake = Arc::clone(&inner.waiter(key).wake);
+            let woken = wake.wait_timeout_while(inner, left, |inner| !inner.waiter(key).is_called);
+            inner = woken.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+            inner.lead.end_wait();
+            // A signal does not end a sleep on a condition: the caller's slices of time bound it instead.
+        }
+        inner.remove_waiter(key);
+        (inner, is_interrupted)
+    }
+
+    /// Sleeps on the bell once, with the token; says whether a signal ended the sleep.
+    pub(crate) fn lead_once<'a>(
+        &'a self,
+        mut inner: MutexGuard<'a, Inner>,
+        left: Duration,
+    ) -> (MutexGuard<'a, Inner>, bool) {
+        let watch = inner.lanes.watch();
+        let kicks = self.kicks();
+        let left = inner.next_wake().map_or(left, |wake| left.min(wake));
+        drop(inner);
+        let woken = self.sleep_on_bell(left, || !watch.has_arrived() && self.kicks() == kicks);
+        inner = self.lock();
+        inner.drain();
+        (inner, woken == Woken::Interrupted)
+    }
+
+    /// Passes on what a waiting thread leaves behind: the token, or the duty that nobody has.
+    pub(crate) fn leave(&self, mut inner: MutexGuard<'_, Inner>, is_leader: bool) {
+        let has_obligations = inner.has_obligations();
+        let next = if is_leader {
+            inner.lead.give_up(has_obligations)
+        } else if has_obligations && inner.lead.summon() {
+            HandOver::Attendant
+        } else {
+            HandOver::Nobody
+        };
+        self.pass_on(&mut inner, next);
+    }
+
+    /// Wakes whom the token goes to.
+    pub(crate) fn pass_on(&self, inner: &mut Inner, next: HandOver) {
+        match next {
+            HandOver::Caller => inner.call_one_sleeper(),
+            HandOver::Attendant => self.wake_attendant(),
+            HandOver::Nobody => {}
+        }
+    }
+}

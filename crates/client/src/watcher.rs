@@ -1,0 +1,42 @@
+//! The watcher: a thread that sleeps on the keeper's socket and takes in what it tells.
+
+use std::sync::Arc;
+
+use gristmill_keeper::Events;
+
+use crate::client::Client;
+
+/// Runs until the client's processes are gone.
+pub(crate) fn run(client: &Arc<Client>, mut events: Events) {
+    crate::attendant::block_signals();
+    loop {
+        let event = events.next(None);
+        let mut inner = client.lock();
+        match event {
+            Ok(Some(event)) => {
+                inner.on_event(event);
+                inner.settle();
+            }
+            Ok(None) => {}
+            Err(_) if inner.tree.was_told_to_end() => {
+                inner.has_ended = true;
+                inner.call_waiters(|_| true);
+                drop(inner);
+                client.tell_ended();
+                return;
+            }
+            Err(lost) => {
+                drop(inner);
+                let Some((commands, fresh)) = client.relaunch() else {
+                    client.poison(&format!("{lost}, and no other one could be started"));
+                    return;
+                };
+                events = fresh;
+                inner = client.lock();
+                inner.keeper_lost(commands);
+                inner.settle();
+            }
+        }
+        client.leave(inner, false);
+    }
+}

@@ -1,0 +1,41 @@
+//! Compiles the keeper, whose executable the module carries, and passes the interpreter's version on.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+fn main() {
+    pyo3_build_config::use_pyo3_cfgs();
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let image = out.join("keeper");
+    if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
+        build_keeper(&out.join("keeper-target"), &image);
+    } else {
+        fs::write(&image, []).expect("OUT_DIR can be written to");
+    }
+    println!("cargo::rustc-env=GRISTMILL_KEEPER_IMAGE={}", image.display());
+    println!("cargo::rustc-env=GRISTMILL_PROFILE={}", env::var("PROFILE").unwrap_or_default());
+}
+
+/// A separate target folder: cargo locks the one in use. Always a release build: it is small and runs for days.
+fn build_keeper(target: &Path, image: &Path) {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../keeper");
+    for source in ["keeper/src", "keeper/Cargo.toml", "wire/src", "sync/src"] {
+        println!("cargo::rerun-if-changed={}", manifest.join("..").join(source).display());
+    }
+    let triple = env::var("TARGET").expect("cargo sets TARGET");
+    let status = Command::new(env::var_os("CARGO").expect("cargo sets CARGO"))
+        .args(["build", "--release", "--locked", "--bin", "gristmill-keeper", "--target", &triple])
+        // Every start writes the image to memory: without symbols it is a seventh, and 5 ms faster.
+        .args(["--config", "profile.release.strip=true"])
+        .arg("--manifest-path")
+        .arg(manifest.join("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(target)
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .status()
+        .expect("cargo can be run");
+    assert!(status.success(), "the keeper does not compile");
+    let built = target.join(triple).join("release/gristmill-keeper");
+    fs::copy(&built, image).expect("the keeper was built and OUT_DIR can be written to");
+}

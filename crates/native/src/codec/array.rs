@@ -1,0 +1,171 @@
+//! Numpy arrays of plain numbers, without numpy's headers: through the buffer protocol on the way out and one call of
+//! `numpy.empty` on the way in.
+//!
+//! Layout: order (`C` or `F`), numpy's type character, the number of dimensions, each extent in 64 bits, the data.
+
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::sync::OnceLock;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use super::decode::malformed;
+use super::{Encoded, tag};
+use crate::object::Owned;
+
+/// Numpy's limit is 64 from version 2; more are left to pickle.
+const DIMENSIONS_MAX: usize = 32;
+/// The type characters that mean the same to the buffer protocol and to numpy.
+const PLAIN: &[u8] = b"?bBhHiIlLqQefd";
+
+/// Knows numpy's array type once the first array was seen; importing numpy is never this crate's doing.
+#[derive(Debug, Default)]
+pub struct ArrayTypes {
+    array: OnceLock<usize>,
+}
+
+impl ArrayTypes {
+    /// Nothing seen yet.
+    pub const fn new() -> Self {
+        Self { array: OnceLock::new() }
+    }
+
+    /// Whether `kind` is exactly `numpy.ndarray`.
+    pub fn is_array(&self, kind: *mut ffi::PyTypeObject) -> bool {
+        if let Some(&known) = self.array.get() {
+            return known == kind as usize;
+        }
+        // SAFETY: `kind` is the type of a live object; its name is a C string that lives as long as the type.
+        let name = unsafe { CStr::from_ptr((*kind).tp_name) };
+        name == c"numpy.ndarray" && *self.array.get_or_init(|| kind as usize) == kind as usize
+    }
+
+    /// Appends an array, or finds it foreign: not contiguous, or of another element type.
+    ///
+    /// # Safety
+    /// The caller holds the interpreter; `object` is a live array.
+    pub unsafe fn encode(&self, object: *mut ffi::PyObject, out: &mut Vec<u8>) -> Encoded {
+        let mut buffer = MaybeUninit::<ffi::Py_buffer>::zeroed();
+        let flags = ffi::PyBUF_ANY_CONTIGUOUS | ffi::PyBUF_FORMAT;
+        // SAFETY: `object` is live; on success `buffer` is filled in and we release it below.
+        unsafe {
+            if ffi::PyObject_GetBuffer(object, buffer.as_mut_ptr(), flags) < 0 {
+                ffi::PyErr_Clear();
+                return Encoded::Foreign;
+            }
+            let mut buffer = buffer.assume_init();
+            let encoded = write_buffer(&buffer, out);
+            ffi::PyBuffer_Release(&raw mut buffer);
+            encoded
+        }
+    }
+
+    /// Reads an array off the front of `bytes`; gives it and the rest.
+    ///
+    /// # Errors
+    /// `ValueError` for malformed bytes; what numpy raises.
+    pub fn decode<'a>(&self, py: Python<'_>, bytes: &'a [u8]) -> PyResult<(Owned, &'a [u8])> {
+        let short = || malformed("an array in it ends too early");
+        let (&[order, kind, dimensions], mut rest) =
+            bytes.split_first_chunk::<3>().ok_or_else(short)?;
+        let known =
+            matches!(order, b'C' | b'F') && (PLAIN.contains(&kind) || b"FD".contains(&kind));
+        if !known || usize::from(dimensions) > DIMENSIONS_MAX {
+            return Err(malformed("an array in it has an unknown form"));
+        }
+        let mut shape = Vec::with_capacity(usize::from(dimensions));
+        for _ in 0..dimensions {
+            let (extent, behind) = rest.split_first_chunk::<8>().ok_or_else(short)?;
+            shape.push(u64::from_le_bytes(*extent));
+            rest = behind;
+        }
+        let count = shape.iter().try_fold(1u64, |count, &extent| count.checked_mul(extent));
+        let size = count.and_then(|count| count.checked_mul(item_size(kind)));
+        let (data, rest) = size
+            .and_then(|size| usize::try_from(size).ok())
+            .and_then(|size| rest.split_at_checked(size))
+            .ok_or_else(short)?;
+        let array = py.import("numpy")?.call_method1(
+            "empty",
+            (
+                pyo3::types::PyTuple::new(py, &shape)?,
+                char::from(kind).to_string(),
+                char::from(order).to_string(),
+            ),
+        )?;
+        fill(py, &array, data)?;
+        Ok((Owned::from_bound(array), rest))
+    }
+}
+
+/// Bytes of one element of the type that a type character names.
+fn item_size(kind: u8) -> u64 {
+    match kind {
+        b'?' | b'b' | b'B' => 1,
+        b'h' | b'H' | b'e' => 2,
+        b'i' | b'I' | b'f' => 4,
+        b'D' => 16,
+        _ => 8,
+    }
+}
+
+fn numpy_character(format: &CStr) -> Option<u8> {
+    match format.to_bytes() {
+        [kind] if PLAIN.contains(kind) => Some(*kind),
+        b"Zf" => Some(b'F'),
+        b"Zd" => Some(b'D'),
+        _ => None,
+    }
+}
+
+/// # Safety
+/// `buffer` is a filled-in contiguous buffer whose memory stays valid during the call.
+unsafe fn write_buffer(buffer: &ffi::Py_buffer, out: &mut Vec<u8>) -> Encoded {
+    let dimensions = usize::try_from(buffer.ndim).unwrap_or(usize::MAX);
+    // SAFETY: the format of a buffer asked for with PyBUF_FORMAT is a C string, or null for bytes.
+    let kind = (!buffer.format.is_null())
+        .then(|| unsafe { CStr::from_ptr(buffer.format) })
+        .and_then(numpy_character);
+    let (Some(kind), Ok(count)) = (kind, u8::try_from(dimensions)) else {
+        return Encoded::Foreign;
+    };
+    if dimensions > DIMENSIONS_MAX {
+        return Encoded::Foreign;
+    }
+    // SAFETY: `buffer` is filled in.
+    let is_c = unsafe { ffi::PyBuffer_IsContiguous(buffer, b'C'.cast_signed()) } != 0;
+    out.extend_from_slice(&[tag::ARRAY, if is_c { b'C' } else { b'F' }, kind, count]);
+    for index in 0..dimensions {
+        // SAFETY: a contiguous buffer of PyBUF_ANY_CONTIGUOUS carries `ndim` extents.
+        let extent = unsafe { *buffer.shape.add(index) };
+        out.extend_from_slice(&extent.cast_unsigned().to_le_bytes());
+    }
+    // SAFETY: a contiguous buffer is `len` readable bytes at `buf`; an empty one may have a null `buf`.
+    if buffer.len > 0 {
+        let data = unsafe {
+            std::slice::from_raw_parts(buffer.buf.cast::<u8>(), buffer.len.cast_unsigned())
+        };
+        out.extend_from_slice(data);
+    }
+    Encoded::Native
+}
+
+/// Copies `data` into a new array of just that size.
+fn fill(py: Python<'_>, array: &Bound<'_, PyAny>, data: &[u8]) -> PyResult<()> {
+    let mut buffer = MaybeUninit::<ffi::Py_buffer>::zeroed();
+    let flags = ffi::PyBUF_ANY_CONTIGUOUS | ffi::PyBUF_WRITABLE;
+    // SAFETY: `array` is live; the buffer is writable, contiguous and as long as checked, and released at the end.
+    unsafe {
+        if ffi::PyObject_GetBuffer(array.as_ptr(), buffer.as_mut_ptr(), flags) < 0 {
+            return Err(PyErr::fetch(py));
+        }
+        let mut buffer = buffer.assume_init();
+        let fits = buffer.len.cast_unsigned() == data.len();
+        if fits && !data.is_empty() {
+            std::ptr::copy_nonoverlapping(data.as_ptr(), buffer.buf.cast::<u8>(), data.len());
+        }
+        ffi::PyBuffer_Release(&raw mut buffer);
+        if fits { Ok(()) } else { Err(malformed("an array in it has another size than its form")) }
+    }
+}

@@ -1,0 +1,195 @@
+//! Settings of an engine, and its start with the first task.
+
+use std::io::Write;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use gristmill_client::{Client, ClientOptions, Config, Program};
+use pyo3::exceptions::{PyOSError, PyRuntimeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyWeakrefReference};
+
+use super::Engine;
+use crate::error;
+
+/// The keeper's executable, compiled with the module.
+static KEEPER_IMAGE: &[u8] = include_bytes!(env!("GRISTMILL_KEEPER_IMAGE"));
+/// Bytes of each ring: two thousand small records, and a quarter of it is the largest inline payload.
+const RING_SIZE: u32 = 256 << 10;
+
+/// What `Executor.__init__` was given.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    workers: u16,
+    tasks_per_worker: u32,
+    spawn: bool,
+    spin: Duration,
+    task_limit: u64,
+    pub block_when_full: bool,
+}
+
+/// All settings of one engine.
+pub struct Settings {
+    limits: Limits,
+    /// The executor itself, weakly: it owns us.
+    object: Py<PyWeakrefReference>,
+}
+
+impl std::ops::Deref for Settings {
+    type Target = Limits;
+
+    fn deref(&self) -> &Limits {
+        &self.limits
+    }
+}
+
+impl Settings {
+    /// The executor's object.
+    ///
+    /// # Errors
+    /// It is gone already.
+    pub fn engine<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let object = self.object.bind(py).call0()?;
+        if object.is_none() {
+            Err(PyRuntimeError::new_err("the executor is gone"))
+        } else {
+            Ok(object)
+        }
+    }
+}
+
+#[pymethods]
+impl Engine {
+    /// Stores the settings; called once, by `Executor.__init__`.
+    #[pyo3(signature = (*, workers, tasks_per_worker, spawn, spin_us, task_limit, block_when_full))]
+    fn _configure(
+        slf: &Bound<'_, Self>,
+        workers: u16,
+        tasks_per_worker: u32,
+        spawn: bool,
+        spin_us: f64,
+        task_limit: u64,
+        block_when_full: bool,
+    ) -> PyResult<()> {
+        let limits = Limits {
+            workers,
+            tasks_per_worker,
+            spawn,
+            spin: Duration::try_from_secs_f64(spin_us.max(0.0) / 1e6).unwrap_or_default(),
+            task_limit: if task_limit == 0 { default_task_limit() } else { task_limit },
+            block_when_full,
+        };
+        let object = PyWeakrefReference::new(slf)?.unbind();
+        slf.get()
+            .settings
+            .set(Settings { limits, object })
+            .map_err(|_| PyRuntimeError::new_err("an executor is initialised once"))
+    }
+}
+
+/// A quarter of the machine's memory at about 250 bytes a task, 16 million at most.
+fn default_task_limit() -> u64 {
+    // SAFETY: two questions without arguments in memory.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) * libc::sysconf(libc::_SC_PAGESIZE) };
+    (bytes.unsigned_abs() / 4 / 250).clamp(1000, 16_000_000)
+}
+
+/// The cores that this process may use: affinity and cgroup counted in.
+#[pyfunction]
+pub fn cpu_count() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+impl Engine {
+    /// The settings.
+    ///
+    /// # Errors
+    /// `RuntimeError`: `__init__` was not called.
+    pub fn settings(&self) -> PyResult<&Settings> {
+        self.settings
+            .get()
+            .ok_or_else(|| PyRuntimeError::new_err("Executor.__init__ was not called"))
+    }
+
+    /// The client, started with the first task.
+    ///
+    /// # Errors
+    /// `StartError`; `ForkedProcessError` in a forked child.
+    #[inline]
+    pub fn running_client(&self, py: Python<'_>) -> PyResult<&Arc<Client>> {
+        match self.client.get() {
+            Some(client) if !crate::fork::is_forked_child() => Ok(client),
+            _ => self.start(py),
+        }
+    }
+
+    #[cold]
+    fn start(&self, py: Python<'_>) -> PyResult<&Arc<Client>> {
+        if self.owner != std::process::id() {
+            let text = "this executor belongs to the parent process: a forked child has no workers; make a new \
+                        Executor in the child";
+            return Err(error::named(py, "ForkedProcessError", text));
+        }
+        if self.is_closed.load(std::sync::atomic::Ordering::Relaxed) {
+            let text = "cannot schedule new futures after shutdown";
+            return Err(error::named(py, "ShutDownError", text));
+        }
+        let settings = self.settings()?;
+        let described = settings.engine(py)?.call_method0("_describe_world")?;
+        let options = client_options(&described, settings)?;
+        let client = Client::start(options)
+            .map_err(|failure| error::named(py, "StartError", &failure.to_string()))?;
+        crate::fork::watch();
+        Ok(self.client.get_or_init(|| client))
+    }
+}
+
+fn client_options(described: &Bound<'_, PyAny>, limits: &Limits) -> PyResult<ClientOptions> {
+    let (world, program): (Bound<'_, PyBytes>, Bound<'_, PyAny>) = described.extract()?;
+    let output = |name: &str| -> PyResult<_> {
+        Ok(if program.get_item(name)?.is_truthy()? {
+            gristmill_client::Output::Forward
+        } else {
+            gristmill_client::Output::Discard
+        })
+    };
+    let program = Program {
+        arguments: program.get_item("arguments")?.extract()?,
+        environment: program.get_item("environment")?.extract()?,
+        directory: program.get_item("directory")?.extract()?,
+        umask: program.get_item("umask")?.extract()?,
+        stdout: output("output")?,
+        stderr: output("output")?,
+    };
+    let core = Config {
+        workers: limits.workers,
+        outstanding_max: limits.task_limit,
+        tasks_per_worker_max: limits.tasks_per_worker,
+        ..Config::default()
+    };
+    Ok(ClientOptions {
+        core,
+        program,
+        descriptors: vec![memory_file(world.as_bytes())?],
+        spawn_fresh: limits.spawn,
+        keeper_image: KEEPER_IMAGE,
+        spin: limits.spin,
+        ring_size: RING_SIZE,
+    })
+}
+
+/// A file in memory that holds `bytes`.
+fn memory_file(bytes: &[u8]) -> PyResult<OwnedFd> {
+    // SAFETY: the name is a C string; a descriptor that comes back is new and ours.
+    let file = unsafe {
+        let descriptor = libc::memfd_create(c"gristmill-world".as_ptr(), libc::MFD_CLOEXEC);
+        if descriptor < 0 {
+            return Err(PyOSError::new_err(std::io::Error::last_os_error()));
+        }
+        OwnedFd::from_raw_fd(descriptor)
+    };
+    let mut file = std::fs::File::from(file);
+    file.write_all(bytes)?;
+    Ok(file.into())
+}

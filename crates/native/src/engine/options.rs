@@ -1,0 +1,94 @@
+//! Options of tasks: the base class of `gristmill.TaskOptions`.
+
+use gristmill_client::{Budgets, TaskOptions};
+use gristmill_sync::clock::monotonic_ns;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use super::Engine;
+use super::submit::all_arguments;
+use crate::raw::guard;
+
+/// An executor together with options for its tasks.
+#[pyclass(subclass, frozen, module = "gristmill._native")]
+pub struct Options {
+    set: std::sync::OnceLock<(Py<Engine>, TaskOptions, Option<u64>)>,
+}
+
+/// Seconds to nanoseconds.
+fn nanoseconds(name: &str, seconds: Option<f64>) -> PyResult<Option<u64>> {
+    let Some(seconds) = seconds else { return Ok(None) };
+    let time = std::time::Duration::try_from_secs_f64(seconds).map_err(|_| {
+        PyValueError::new_err(format!("{name} must be a positive number of seconds, not {seconds}"))
+    })?;
+    Ok(Some(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
+}
+
+#[pymethods]
+impl Options {
+    #[new]
+    #[pyo3(signature = (*_arguments, **_named))]
+    fn new(_arguments: &Bound<'_, PyAny>, _named: Option<&Bound<'_, PyAny>>) -> Self {
+        Self { set: std::sync::OnceLock::new() }
+    }
+
+    /// Stores the executor and the options; called once, by `TaskOptions.__init__`.
+    #[expect(clippy::too_many_arguments, reason = "they come one by one from Python's `options()`")]
+    fn _set(
+        &self,
+        engine: Py<Engine>,
+        timeout: Option<f64>,
+        deadline: Option<f64>,
+        retries: u16,
+        loss_retries: u16,
+        timeout_retries: u16,
+        priority: i32,
+        grace: f64,
+    ) -> PyResult<()> {
+        let options = TaskOptions {
+            timeout_ns: nanoseconds("timeout", timeout)?,
+            grace_ns: nanoseconds("grace", Some(grace))?,
+            budgets: Some(Budgets { retries, loss_retries, timeout_retries }),
+            priority,
+            ..TaskOptions::default()
+        };
+        let deadline_ns = nanoseconds("deadline", deadline)?;
+        self.set
+            .set((engine, options, deadline_ns))
+            .map_err(|_| PyRuntimeError::new_err("options are set once"))
+    }
+}
+
+impl Options {
+    /// The engine and what its tasks get if they are submitted now.
+    ///
+    /// # Errors
+    /// `RuntimeError` when `__init__` was not called.
+    pub fn now(&self) -> PyResult<(&Py<Engine>, TaskOptions)> {
+        let (engine, options, deadline_ns) = self
+            .set
+            .get()
+            .ok_or_else(|| PyRuntimeError::new_err("options are made by Executor.options()"))?;
+        let deadline_ns = deadline_ns.map(|after| monotonic_ns().saturating_add(after));
+        Ok((engine, TaskOptions { deadline_ns, ..*options }))
+    }
+}
+
+/// `Options.submit(fn, /, *args, **kwargs)`.
+pub unsafe extern "C" fn submit_with_options(
+    object: *mut ffi::PyObject,
+    arguments: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    guard(|py| {
+        // SAFETY: CPython calls the method with an instance of the class, and the arguments it promises.
+        unsafe {
+            let bound = Bound::from_borrowed_ptr(py, object);
+            let (engine, options) = bound.cast_unchecked::<Options>().get().now()?;
+            let arguments = all_arguments(arguments, count, names);
+            engine.get().submit(py, engine.as_ptr(), arguments, names, Some(&options))
+        }
+    })
+}

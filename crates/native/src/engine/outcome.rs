@@ -1,0 +1,184 @@
+//! From a task's outcome to a Python value or exception.
+
+use std::time::Duration;
+
+use gristmill_client::{CancelMode, Ended, Payload, PayloadRef, TaskLook};
+use gristmill_wire::TaskId;
+use pyo3::exceptions::PyTimeoutError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::Engine;
+use crate::codec::decode_value;
+use crate::error;
+use crate::future::FutureRef;
+use crate::object::Owned;
+
+/// What a future can say of its task without waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// Not with a worker.
+    Waiting,
+    /// With a worker: it may have started.
+    Running,
+    /// A value is there.
+    Succeeded,
+    /// It ended in another way.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl Look {
+    /// Whether this will not change.
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
+    }
+
+    /// Whether a worker has it.
+    pub const fn is_running(self) -> bool {
+        matches!(self, Self::Running)
+    }
+
+    /// Whether it was cancelled.
+    pub const fn is_cancelled(self) -> bool {
+        matches!(self, Self::Cancelled)
+    }
+}
+
+impl Engine {
+    /// The state of a task, after completing what has arrived.
+    pub fn look(&self, task: TaskId) -> Look {
+        match self.client().map(|client| client.look(task)) {
+            None | Some(TaskLook::Waiting) => Look::Waiting,
+            Some(TaskLook::Running) => Look::Running,
+            Some(TaskLook::Succeeded) => Look::Succeeded,
+            Some(TaskLook::Failed) => Look::Failed,
+            Some(TaskLook::Cancelled) => Look::Cancelled,
+        }
+    }
+
+    /// The value of a future's task; waits for it.
+    ///
+    /// # Errors
+    /// What the task raised or became; `TimeoutError`.
+    pub fn result(&self, future: FutureRef<'_>, timeout: Option<Duration>) -> PyResult<Owned> {
+        let py = future.py();
+        match self.ended(py, future.task(), timeout)? {
+            Ended::Value(payload) => {
+                let value = self.decode(py, &payload)?;
+                Ok(future.keep_value(value))
+            }
+            other => Err(self.raised(py, other)),
+        }
+    }
+
+    /// What a future's task raised or became, or `None`; waits for it.
+    ///
+    /// # Errors
+    /// `CancelledError`, as the standard library has it; `TimeoutError`.
+    pub fn exception(&self, future: FutureRef<'_>, timeout: Option<Duration>) -> PyResult<Owned> {
+        let py = future.py();
+        match self.ended(py, future.task(), timeout)? {
+            Ended::Value(_) => Ok(Owned::from_bound(py.None().into_bound(py))),
+            Ended::Cancelled => Err(error::cancelled(py)),
+            other => {
+                let raised = self.raised(py, other);
+                Ok(Owned::from_bound(raised.into_value(py).into_bound(py).into_any()))
+            }
+        }
+    }
+
+    /// The outcome of a task; waits for it.
+    fn ended(&self, py: Python<'_>, task: TaskId, timeout: Option<Duration>) -> PyResult<Ended> {
+        let ended = self.ended_within(py, task, timeout)?;
+        ended.ok_or_else(|| PyTimeoutError::new_err(()))
+    }
+
+    /// The outcome of a task if it has one before the time is over.
+    ///
+    /// # Errors
+    /// What a signal handler raises.
+    pub fn ended_within(
+        &self,
+        py: Python<'_>,
+        task: TaskId,
+        timeout: Option<Duration>,
+    ) -> PyResult<Option<Ended>> {
+        let client = self.running_client(py)?;
+        if let Some(ended) = client.try_ended(task) {
+            return Ok(Some(ended));
+        }
+        if !self.wait_for(py, task, timeout)? {
+            return Ok(None);
+        }
+        Ok(client.try_ended(task))
+    }
+
+    /// Decodes a value.
+    ///
+    /// # Errors
+    /// What decoding raises.
+    pub fn decode(&self, py: Python<'_>, payload: &Payload) -> PyResult<Owned> {
+        decode_value(py, bytes_of(payload)?, &mut (), &self.arrays)
+    }
+
+    /// The exception for an outcome that is no value.
+    pub fn raised(&self, py: Python<'_>, ended: Ended) -> PyErr {
+        match ended {
+            Ended::Raised(payload) => match bytes_of(&payload) {
+                Ok(bytes) => error::remote(py, bytes),
+                Err(error) => error,
+            },
+            Ended::Cancelled => error::cancelled(py),
+            Ended::TimedOut(text) => error::named(py, "TaskTimeout", &text),
+            Ended::Lost(text) => error::named(py, "WorkerLost", &text),
+            Ended::StartFailed(text) => error::named(py, "StartError", &text),
+            Ended::Refused(text) => error::named(py, "GristmillError", &text),
+            Ended::DependencyFailed { text, root } => {
+                let failed = error::named(py, "DependencyFailed", &text);
+                failed.set_cause(py, Some(self.raised(py, *root)));
+                failed
+            }
+            Ended::Value(_) => error::broken("a value is no exception"),
+        }
+    }
+
+    /// Cancels a task; with a grace time a running one too. Whether it is, or is about to be, cancelled.
+    ///
+    /// # Errors
+    /// The engine's state.
+    pub fn cancel(
+        &self,
+        py: Python<'_>,
+        task: TaskId,
+        running: Option<Duration>,
+    ) -> PyResult<bool> {
+        let mode = running.map_or(CancelMode::Unstarted, |grace| CancelMode::Running {
+            grace_ns: Some(u64::try_from(grace.as_nanos()).unwrap_or(u64::MAX)),
+        });
+        Ok(self.running_client(py)?.cancel(task, mode))
+    }
+
+    /// The tags of a task as a dict: nanoseconds since it was submitted.
+    ///
+    /// # Errors
+    /// Memory.
+    pub fn tags(&self, py: Python<'_>, task: TaskId) -> PyResult<Owned> {
+        let dict = PyDict::new(py);
+        if let Some(tags) = self.client().and_then(|client| client.tags(task)) {
+            for (name, nanoseconds) in tags.named() {
+                dict.set_item(name, nanoseconds)?;
+            }
+        }
+        Ok(Owned::from_bound(dict.into_any()))
+    }
+}
+
+/// The bytes of a payload that is not in the arena.
+fn bytes_of(payload: &Payload) -> PyResult<&[u8]> {
+    match payload.get() {
+        PayloadRef::Bytes(bytes) => Ok(bytes),
+        PayloadRef::Block(_) => Err(error::broken("a result is in an arena that is not there")),
+    }
+}

@@ -1,0 +1,45 @@
+//! From the engine's errors to Python's.
+
+use gristmill_client::SubmitError;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+/// An error class of `gristmill`, with a message.
+pub fn named(py: Python<'_>, class: &str, text: &str) -> PyErr {
+    py.import("gristmill._errors")
+        .and_then(|module| module.getattr(class))
+        .and_then(|class| class.call1((text,)))
+        .map_or_else(|error| error, PyErr::from_value)
+}
+
+/// `concurrent.futures.CancelledError`.
+pub fn cancelled(py: Python<'_>) -> PyErr {
+    py.import("concurrent.futures._base")
+        .and_then(|module| module.getattr("CancelledError"))
+        .and_then(|class| class.call0())
+        .map_or_else(|error| error, PyErr::from_value)
+}
+
+/// The exception that a task raised, rebuilt.
+pub fn remote(py: Python<'_>, payload: &[u8]) -> PyErr {
+    py.import("gristmill._remote")
+        .and_then(|module| module.call_method1("load_exception", (PyBytes::new(py, payload),)))
+        .map_or_else(|error| error, PyErr::from_value)
+}
+
+/// Why a task was not accepted.
+pub fn submit(py: Python<'_>, error: SubmitError) -> PyErr {
+    let class = match &error {
+        SubmitError::LimitReached { .. } => "LimitReached",
+        SubmitError::ShutDown => "ShutDownError",
+        SubmitError::Broken(_) => "StartError",
+        _ => "GristmillError",
+    };
+    named(py, class, &error.to_string())
+}
+
+/// A contradiction inside the engine.
+pub fn broken(what: &str) -> PyErr {
+    PyRuntimeError::new_err(format!("gristmill is broken: {what}; please report this"))
+}

@@ -1,0 +1,229 @@
+//! Which function a callable is: the identity cache in front of the client's function table.
+//!
+//! An importable function is known by its object. A function by value is known by its object *and* the identities of
+//! everything it captures: code, defaults, cells and the globals it names, and the same of every function by value that
+//! it reaches. Where a captured value can change in place, its definition is made anew for each submit and compared by
+//! content. Every entry holds strong references, so that no address is mistaken for another object's.
+
+use std::collections::HashMap;
+
+use gristmill_client::Client;
+use gristmill_wire::FunctionId;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+
+use crate::object::Owned;
+
+/// Entries beyond which the cache starts anew: fresh lambdas by the million leave memory flat.
+const ENTRIES_MAX: usize = 1024;
+
+/// The cache of one engine. Guarded by the interpreter.
+#[derive(Default)]
+pub struct FunctionCache {
+    /// The importable function seen last, and its id: the case of a loop that submits one function.
+    last: Option<(usize, FunctionId)>,
+    entries: HashMap<usize, Entry>,
+}
+
+struct Entry {
+    function: Py<PyAny>,
+    id: FunctionId,
+    identity: Identity,
+}
+
+enum Identity {
+    /// The object says it all.
+    Name,
+    /// It is the same while all of these are.
+    Parts(Vec<Parts>),
+    /// Something it captures can change in place: only a new definition tells.
+    Content,
+}
+
+impl FunctionCache {
+    /// The id of `function`, if it is known and still the same.
+    #[inline]
+    pub fn find(&mut self, py: Python<'_>, function: *mut ffi::PyObject) -> Option<FunctionId> {
+        match self.last {
+            Some((last, id)) if last == function as usize => Some(id),
+            _ => self.search(py, function),
+        }
+    }
+
+    fn search(&mut self, py: Python<'_>, function: *mut ffi::PyObject) -> Option<FunctionId> {
+        let key = function as usize;
+        let entry = self.entries.get(&key)?;
+        match &entry.identity {
+            Identity::Name => {
+                self.last = Some((key, entry.id));
+                Some(entry.id)
+            }
+            Identity::Parts(parts) => parts.iter().all(|part| part.is_same(py)).then_some(entry.id),
+            Identity::Content => None,
+        }
+    }
+
+    /// Remembers a function; its definition reaches the client's table if it is new there.
+    pub fn insert(&mut self, described: Described, client: &Client) -> FunctionId {
+        let Described { function, definition, name, identity } = described;
+        let id = client.define(&definition, &name);
+        self.last = None;
+        if self.entries.len() >= ENTRIES_MAX {
+            self.clear(client);
+        }
+        let entry = Entry { function, id, identity };
+        if let Some(old) = self.entries.insert(entry.function.as_ptr() as usize, entry) {
+            client.forget(old.id);
+        }
+        id
+    }
+
+    /// Lets go of every function.
+    pub fn clear(&mut self, client: &Client) {
+        self.last = None;
+        for (_, entry) in self.entries.drain() {
+            client.forget(entry.id);
+        }
+    }
+}
+
+/// A function on its way into the cache.
+pub struct Described {
+    function: Py<PyAny>,
+    definition: Vec<u8>,
+    /// For messages.
+    name: String,
+    identity: Identity,
+}
+
+/// Finds out what workers are to be told of a callable, and what it depends on.
+///
+/// # Errors
+/// `TypeError` for what cannot be called; `UnpicklableError`.
+pub fn describe(function: &Bound<'_, PyAny>) -> PyResult<Described> {
+    if !function.is_callable() {
+        return Err(pyo3::exceptions::PyTypeError::new_err(format!(
+            "the first argument of submit must be callable, not {}",
+            function.get_type().qualname()?
+        )));
+    }
+    let module = function.py().import("gristmill._functions")?;
+    let definition = module.call_method1("definition", (function,))?;
+    let (functions, is_settled): (Bound<'_, PyList>, bool) =
+        module.call_method1("captures", (function,))?.extract()?;
+    let identity = if !is_settled {
+        Identity::Content
+    } else if functions.is_empty() {
+        Identity::Name
+    } else {
+        Identity::Parts(functions.iter().map(|one| Parts::take(&one)).collect::<PyResult<_>>()?)
+    };
+    Ok(Described {
+        function: function.clone().unbind(),
+        definition: definition.cast::<PyBytes>()?.as_bytes().to_vec(),
+        name: name_of(function),
+        identity,
+    })
+}
+
+/// What messages call a function: its qualified name, or its type's.
+fn name_of(function: &Bound<'_, PyAny>) -> String {
+    let name = function.getattr("__qualname__").and_then(|name| name.extract());
+    let of_type =
+        || function.get_type().qualname().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+    name.unwrap_or_else(|_| of_type())
+}
+
+/// Everything that one function by value takes from around it.
+struct Parts {
+    function: Py<PyAny>,
+    /// Code, defaults, keyword defaults and the contents of its cells; null for what is not there.
+    own: Vec<Option<Py<PyAny>>>,
+    /// The globals it names, each with the value it had.
+    globals: Vec<(Py<PyAny>, Option<Py<PyAny>>)>,
+}
+
+impl Parts {
+    /// Takes stock of `(function, names of globals)`.
+    fn take(item: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = item.py();
+        let (function, names): (Bound<'_, PyAny>, Vec<Bound<'_, PyAny>>) = item.extract()?;
+        let mut own = Vec::new();
+        // SAFETY: the module hands out functions only; what is borrowed is turned into references of our own.
+        let globals = unsafe {
+            each_part(function.as_ptr(), &mut |part| {
+                own.push((!part.is_null()).then(|| Bound::from_borrowed_ptr(py, part).unbind()));
+                true
+            });
+            let table = ffi::PyFunction_GetGlobals(function.as_ptr());
+            names
+                .into_iter()
+                .map(|name| {
+                    let value = ffi::PyDict_GetItem(table, name.as_ptr());
+                    let value =
+                        (!value.is_null()).then(|| Bound::from_borrowed_ptr(py, value).unbind());
+                    (name.unbind(), value)
+                })
+                .collect()
+        };
+        Ok(Self { function: function.unbind(), own, globals })
+    }
+
+    /// Whether every part is still the same object.
+    fn is_same(&self, _py: Python<'_>) -> bool {
+        let function = self.function.as_ptr();
+        let mut own = self.own.iter();
+        let same = |known: Option<&Py<PyAny>>, now: *mut ffi::PyObject| {
+            known.map_or(std::ptr::null_mut(), Py::as_ptr) == now
+        };
+        // SAFETY: `function` is a live function and the interpreter is held.
+        unsafe {
+            let mut is_same = true;
+            each_part(function, &mut |part| {
+                is_same = own.next().is_some_and(|known| same(known.as_ref(), part));
+                is_same
+            });
+            let table = ffi::PyFunction_GetGlobals(function);
+            is_same
+                && own.next().is_none()
+                && self.globals.iter().all(|(name, value)| {
+                    same(value.as_ref(), ffi::PyDict_GetItem(table, name.as_ptr()))
+                })
+        }
+    }
+}
+
+/// Visits code, defaults, keyword defaults and cell contents (borrowed, null where absent) until `visit` says false.
+///
+/// # Safety
+/// `function` is a live Python function and the interpreter is held.
+unsafe fn each_part(
+    function: *mut ffi::PyObject,
+    visit: &mut dyn FnMut(*mut ffi::PyObject) -> bool,
+) {
+    // SAFETY: the getters give borrowed references of a function; a closure is a tuple of cells.
+    unsafe {
+        let parts = [
+            ffi::PyFunction_GetCode(function),
+            ffi::PyFunction_GetDefaults(function),
+            ffi::PyFunction_GetKwDefaults(function),
+        ];
+        if !parts.into_iter().all(&mut *visit) {
+            return;
+        }
+        let closure = ffi::PyFunction_GetClosure(function);
+        let count = if closure.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(closure) };
+        for index in 0..count {
+            let content = ffi::PyCell_Get(ffi::PyTuple_GET_ITEM(closure, index));
+            // The cell keeps its content alive while nobody else runs.
+            let borrowed = content;
+            if !content.is_null() {
+                drop(Owned::or_raise(Python::assume_attached(), content));
+            }
+            if !visit(borrowed) {
+                return;
+            }
+        }
+    }
+}

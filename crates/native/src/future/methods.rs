@@ -1,0 +1,189 @@
+//! The methods of a future that every program uses.
+
+use std::ffi::CStr;
+use std::time::Duration;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use super::layout::{FutureRef, make_type};
+use super::standard;
+use crate::object::Owned;
+use crate::raw::{guard, method, optional_seconds};
+
+/// Makes the type `gristmill.Future`.
+///
+/// # Errors
+/// What making a type raises.
+pub fn make_future_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    let methods = vec![
+        method(c"result", result, c"result(timeout=None)\n--\n\nThe task's value; raises what the task raised, CancelledError, or TimeoutError after `timeout` seconds."),
+        method(c"exception", exception, c"exception(timeout=None)\n--\n\nWhat the task raised, or None; raises CancelledError, or TimeoutError after `timeout` seconds."),
+        method(c"done", done, c"done()\n--\n\nWhether the task has its final state."),
+        method(c"running", running, c"running()\n--\n\nWhether the task is with a worker: it may have started."),
+        method(c"cancelled", cancelled, c"cancelled()\n--\n\nWhether the task was cancelled."),
+        method(c"cancel", cancel, c"cancel(running=False, grace=1.0)\n--\n\nCancels a task that has not started: True at once. With `running`, a started one is interrupted (TaskInterrupted is raised in it) and after `grace` seconds its worker is killed."),
+        method(c"add_done_callback", add_done_callback, c"add_done_callback(fn)\n--\n\nCalls `fn(future)` when the task is final, from the dispatcher thread; at once if it is."),
+        method(c"tags", tags, c"tags()\n--\n\nWhen the task crossed which border: a dict of nanoseconds since it was submitted."),
+        method(c"set_running_or_notify_cancel", standard::refuse, c"Not for users: the engine runs the task."),
+        method(c"set_result", standard::refuse, c"Not for users: the engine runs the task."),
+        method(c"set_exception", standard::refuse, c"Not for users: the engine runs the task."),
+        method(c"_current_state", standard::current_state, c"The state by the standard library's name."),
+        method(c"_failed", standard::failed, c"Whether it ended otherwise than by a value or a cancellation."),
+        // SAFETY: a zeroed definition ends the list.
+        unsafe { std::mem::zeroed() },
+    ];
+    make_type(py, methods.leak(), standard::properties().leak(), iterate)
+}
+
+/// Runs a method with the future, its arguments and the interpreter; an error becomes an exception, a panic too.
+pub(super) unsafe fn with_future(
+    object: *mut ffi::PyObject,
+    body: impl FnOnce(FutureRef<'_>) -> PyResult<Owned>,
+) -> *mut ffi::PyObject {
+    guard(|py| {
+        let future = FutureRef::from_ptr(py, object)
+            .ok_or_else(|| PyTypeError::new_err("this is no future of gristmill"))?;
+        body(future)
+    })
+}
+
+unsafe extern "C" fn result(
+    object: *mut ffi::PyObject,
+    arguments: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: CPython calls methods with a live object and `count` live arguments, and the names' values behind them.
+    unsafe {
+        with_future(object, |future| {
+            if let Some(value) = future.value() {
+                return Ok(value);
+            }
+            let timeout = timeout_argument(future.py(), arguments, count, names)?;
+            future.engine().result(future, timeout)
+        })
+    }
+}
+
+unsafe extern "C" fn exception(
+    object: *mut ffi::PyObject,
+    arguments: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as for `result`.
+    unsafe {
+        with_future(object, |future| {
+            let timeout = timeout_argument(future.py(), arguments, count, names)?;
+            future.engine().exception(future, timeout)
+        })
+    }
+}
+
+/// The one argument `timeout`, by position or by name.
+unsafe fn timeout_argument(
+    py: Python<'_>,
+    arguments: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> PyResult<Option<Duration>> {
+    // SAFETY: passed on from the callers.
+    let [timeout] = unsafe { crate::raw::bind(py, [c"timeout"], arguments, count, names)? };
+    timeout.map_or(Ok(None), |timeout| optional_seconds(&timeout))
+}
+
+macro_rules! question {
+    ($name:ident, $ask:expr) => {
+        unsafe extern "C" fn $name(
+            object: *mut ffi::PyObject,
+            _arguments: *const *mut ffi::PyObject,
+            _count: ffi::Py_ssize_t,
+            _names: *mut ffi::PyObject,
+        ) -> *mut ffi::PyObject {
+            // SAFETY: CPython calls methods with a live object.
+            unsafe {
+                with_future(object, |future| {
+                    let ask: fn(FutureRef<'_>) -> bool = $ask;
+                    Ok(crate::raw::boolean(ask(future)))
+                })
+            }
+        }
+    };
+}
+
+question!(done, |future| future.engine().look(future.task()).is_final());
+question!(running, |future| future.engine().look(future.task()).is_running());
+question!(cancelled, |future| future.engine().look(future.task()).is_cancelled());
+
+unsafe extern "C" fn cancel(
+    object: *mut ffi::PyObject,
+    arguments: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as for `result`.
+    unsafe {
+        with_future(object, |future| {
+            let py = future.py();
+            let [running, grace] =
+                crate::raw::bind(py, [c"running", c"grace"], arguments, count, names)?;
+            let running = running.map_or(Ok(false), |running| running.is_truthy())?;
+            let grace = match grace {
+                Some(grace) => optional_seconds(&grace)?,
+                None => None,
+            };
+            let grace = grace.unwrap_or(Duration::from_secs(1));
+            let is_cancelled =
+                future.engine().cancel(py, future.task(), running.then_some(grace))?;
+            Ok(crate::raw::boolean(is_cancelled))
+        })
+    }
+}
+
+unsafe extern "C" fn add_done_callback(
+    object: *mut ffi::PyObject,
+    arguments: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as for `result`.
+    unsafe {
+        with_future(object, |future| {
+            let py = future.py();
+            let [callback] = crate::raw::bind(py, [c"fn"], arguments, count, names)?;
+            let callback = callback
+                .ok_or_else(|| PyTypeError::new_err("add_done_callback needs a callable"))?;
+            future.track();
+            let future_object = Bound::from_borrowed_ptr(py, future.as_ptr());
+            let registry = future.engine().registry(py)?;
+            let none = registry.call_method1("add_callback", (future_object, callback))?;
+            Ok(Owned::from_bound(none))
+        })
+    }
+}
+
+unsafe extern "C" fn tags(
+    object: *mut ffi::PyObject,
+    _arguments: *const *mut ffi::PyObject,
+    _count: ffi::Py_ssize_t,
+    _names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as for `result`.
+    unsafe { with_future(object, |future| future.engine().tags(future.py(), future.task())) }
+}
+
+/// `__await__`: the iterator of asyncio's view of the future.
+unsafe extern "C" fn iterate(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    const WRAP: &CStr = c"wrap_future";
+    // SAFETY: as for `result`.
+    unsafe {
+        with_future(object, |future| {
+            let py = future.py();
+            let wrap = py.import("asyncio")?.getattr(WRAP.to_str().unwrap_or_default())?;
+            let wrapped = wrap.call1((Bound::from_borrowed_ptr(py, future.as_ptr()),))?;
+            Ok(Owned::from_bound(wrapped.call_method0("__await__")?))
+        })
+    }
+}

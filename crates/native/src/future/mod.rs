@@ -1,0 +1,8 @@
+//! Futures: the type, its methods, and the views that `concurrent.futures` takes of them.
+
+mod layout;
+mod methods;
+mod standard;
+
+pub use layout::{FutureRef, is_future, new_future};
+pub use methods::make_future_type;

@@ -1,0 +1,72 @@
+//! `gristmill._native`: the client's and the worker's side of Python.
+//!
+//! Guarantees: no Rust panic unwinds into the interpreter; no Python code runs while the client's mutex is held. The few
+//! entry points that every task passes speak to CPython directly; everything else is ordinary PyO3.
+
+mod callee;
+mod codec;
+mod engine;
+mod error;
+mod fork;
+mod function;
+mod future;
+mod object;
+mod raw;
+mod serve;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::type_object::PyTypeInfo;
+use pyo3::types::PyDict;
+
+use engine::{Engine, MapResults, Options};
+
+/// How the module was built.
+#[pyfunction]
+fn build_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let info = PyDict::new(py);
+    info.set_item("profile", env!("GRISTMILL_PROFILE"))?;
+    info.set_item("version", env!("CARGO_PKG_VERSION"))?;
+    info.set_item("wire_version", gristmill_wire::WIRE_VERSION)?;
+    Ok(info)
+}
+
+/// Gives a class a method that CPython calls without a tuple of arguments.
+fn add_fast_method<T: PyTypeInfo>(
+    py: Python<'_>,
+    name: &'static std::ffi::CStr,
+    body: raw::FastMethod,
+    doc: &'static std::ffi::CStr,
+) -> PyResult<()> {
+    let class = T::type_object(py);
+    let definition = Box::leak(Box::new(raw::method(name, body, doc)));
+    // SAFETY: the definition is never freed; the descriptor that comes back is a new reference.
+    let method = unsafe {
+        let method = ffi::PyDescr_NewMethod(class.as_type_ptr(), definition);
+        Bound::from_owned_ptr_or_err(py, method)?
+    };
+    class.setattr(name, method)
+}
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    gristmill_sync::clock::start();
+    module.add("Future", future::make_future_type(py)?)?;
+    module.add("INTERRUPT_SIGNAL", gristmill_client::INTERRUPT_SIGNAL)?;
+    module.add_class::<Engine>()?;
+    module.add_class::<Options>()?;
+    module.add_class::<MapResults>()?;
+    const SUBMIT_DOC: &std::ffi::CStr =
+        c"submit(fn, /, *args, **kwargs)\n--\n\nRuns fn(*args, **kwargs) in a worker; gives its future.";
+    add_fast_method::<Engine>(py, c"submit", engine::submit_method, SUBMIT_DOC)?;
+    add_fast_method::<Options>(py, c"submit", engine::submit_with_options, SUBMIT_DOC)?;
+    module.add_function(wrap_pyfunction!(build_info, module)?)?;
+    module.add_function(wrap_pyfunction!(engine::cpu_count, module)?)?;
+    module.add_function(wrap_pyfunction!(engine::wait_any, module)?)?;
+    module.add_function(wrap_pyfunction!(serve::become_a_worker, module)?)?;
+    module.add_function(wrap_pyfunction!(serve::announce, module)?)?;
+    module.add_function(wrap_pyfunction!(serve::serve, module)?)?;
+    module.add_function(wrap_pyfunction!(serve::is_interrupted, module)?)?;
+    Ok(())
+}

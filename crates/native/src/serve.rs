@@ -1,0 +1,77 @@
+//! The entry of a worker process, called by `gristmill._zygote`.
+
+use std::cell::RefCell;
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use gristmill_keeper::{WorkerKey, WorkerSetup, announce_birth, become_worker};
+use gristmill_shm::Segment;
+use gristmill_worker::{Running, Worker, WorkerOptions};
+use pyo3::exceptions::{PyOSError, PyRuntimeError};
+use pyo3::prelude::*;
+
+use crate::callee::PythonCallee;
+
+thread_local! {
+    /// What the handler of interrupts asks; set while a worker runs on this thread.
+    static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
+}
+
+/// Makes this new process a worker: bound to its keeper, in a session of its own, writing to its stderr pipe.
+#[pyfunction]
+pub fn become_a_worker(
+    keeper: i32,
+    parent: i32,
+    stderr: Option<RawFd>,
+    close_on_exec: Vec<RawFd>,
+) -> PyResult<()> {
+    // SAFETY: the caller's descriptor is open during this call.
+    let stderr = stderr.map(|descriptor| unsafe { BorrowedFd::borrow_raw(descriptor) });
+    let setup = WorkerSetup { keeper, parent, stderr, close_on_exec: &close_on_exec };
+    become_worker(&setup).map_err(|error| PyOSError::new_err(error.to_string()))
+}
+
+/// Tells the keeper that this worker lives.
+#[pyfunction]
+pub fn announce(socket: RawFd, slot: u16, epoch: u32) -> PyResult<()> {
+    // SAFETY: the caller's descriptor is open during this call.
+    let socket = unsafe { BorrowedFd::borrow_raw(socket) };
+    announce_birth(socket, WorkerKey::new(slot, epoch))
+        .map_err(|error| PyOSError::new_err(error.to_string()))
+}
+
+/// Runs `initialize`, says so to the client, and works until told to stop.
+///
+/// # Errors
+/// `RuntimeError` when the rings are damaged; nothing when the initializer raised: the client is told.
+#[pyfunction]
+pub fn serve(
+    py: Python<'_>,
+    segment: RawFd,
+    slot: u16,
+    spin_us: f64,
+    initialize: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let broken = |error: String| PyRuntimeError::new_err(error);
+    // SAFETY: the zygote hands over a descriptor that is its own.
+    let segment = unsafe { OwnedFd::from_raw_fd(segment) };
+    let segment = Segment::open(segment).map_err(|error| broken(error.to_string()))?;
+    let lane = segment
+        .worker_lane(gristmill_wire::SlotId(slot))
+        .map_err(|error| broken(error.to_string()))?;
+    let spin = Duration::try_from_secs_f64(spin_us.max(0.0) / 1e6).unwrap_or_default();
+    let mut worker = Worker::new(lane, PythonCallee::new(py)?, WorkerOptions { spin });
+    RUNNING.set(Some(worker.running()));
+    let failure: Option<String> = initialize.call0()?.extract()?;
+    worker.announce(failure.as_deref()).map_err(|error| broken(error.to_string()))?;
+    if failure.is_some() {
+        return Ok(());
+    }
+    worker.run().map_err(|error| broken(error.to_string()))
+}
+
+/// Whether the task that runs now is to be interrupted: asked by the handler of the interrupt signal.
+#[pyfunction]
+pub fn is_interrupted() -> bool {
+    RUNNING.with_borrow(|running| running.as_ref().is_some_and(Running::is_interrupted))
+}

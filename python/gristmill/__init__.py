@@ -1,0 +1,83 @@
+"""Gristmill runs very many very small tasks: an ``Executor`` like the standard library's, two orders faster.
+
+Nothing is loaded before it is used: ``import gristmill`` costs about a millisecond, and works on every platform.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gristmill._errors import (
+        DependencyFailed,
+        ForkedProcessError,
+        GristmillError,
+        LimitReached,
+        RemoteError,
+        RemoteTraceback,
+        ShutDownError,
+        StartError,
+        TaskInterrupted,
+        TaskTimeout,
+        UnpicklableError,
+        WorkerLost,
+    )
+    from gristmill._executor import Executor, TaskOptions, build_info, wait_any
+    from gristmill._native import Future
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "gristmill._errors": (
+        "DependencyFailed",
+        "ForkedProcessError",
+        "GristmillError",
+        "LimitReached",
+        "RemoteError",
+        "RemoteTraceback",
+        "ShutDownError",
+        "StartError",
+        "TaskInterrupted",
+        "TaskTimeout",
+        "UnpicklableError",
+        "WorkerLost",
+    ),
+    "gristmill._executor": ("Executor", "TaskOptions", "build_info", "wait_any"),
+    "gristmill._native": ("Future",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "DependencyFailed",
+    "Executor",
+    "ForkedProcessError",
+    "Future",
+    "GristmillError",
+    "LimitReached",
+    "RemoteError",
+    "RemoteTraceback",
+    "ShutDownError",
+    "StartError",
+    "TaskInterrupted",
+    "TaskOptions",
+    "TaskTimeout",
+    "UnpicklableError",
+    "WorkerLost",
+    "__version__",
+    "build_info",
+    "wait_any",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'gristmill' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

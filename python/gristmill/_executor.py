@@ -1,0 +1,243 @@
+"""The executor: ``concurrent.futures.Executor`` over the native engine."""
+
+from __future__ import annotations
+
+import atexit
+import concurrent.futures
+import os
+import sys
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from gristmill import _native, _world
+from gristmill._errors import StartError
+from gristmill._progress import with_progress
+
+R = TypeVar("R")
+
+#: Executors to shut down when the interpreter ends: pending tasks are completed, as the standard library does it.
+_living: weakref.WeakSet[Executor] = weakref.WeakSet()
+
+
+class Executor(_native.Engine, concurrent.futures.Executor):
+    """Runs calls in worker processes of this machine.
+
+    A complete ``concurrent.futures.Executor``, so that a program changes one line; in addition its futures can be
+    awaited and passed as arguments of other tasks, also inside lists, tuples and dicts.
+
+    :param max_workers: worker processes; the cores this process may use (affinity and cgroup) if not given.
+    :param initializer: called in each worker before its first task. When it raises, the executor is broken and every
+        task fails with ``StartError``.
+    :param initargs: arguments of the initializer.
+    :param max_tasks_per_child: a worker is replaced after this many tasks; never if not given.
+    :param start: ``"fork"`` forks workers from a warm single-threaded zygote; ``"spawn"`` starts an interpreter for each.
+    :param preload: names of modules that the zygote imports once for all workers.
+    :param output: whether what tasks print reaches this process's standard output and error.
+    :param threads_per_worker: threads that BLAS and OpenMP may use in each worker; the worker's share of the cores if
+        not given.
+    :param spin_us: how long an idle worker and a waiting caller poll before they sleep, microseconds; learned from the
+        number of cores if not given.
+    :param task_limit: tasks that may be outstanding, 16 million or a quarter of memory if not given; ``submit`` beyond
+        it waits (``when_full="block"``) or raises ``LimitReached`` (``when_full="raise"``).
+
+    Workers start with the first task. A worker's world is the caller's at that time: working directory, ``sys.path``,
+    environment, umask, locale and warning filters; ``logging`` is unconfigured and random seeds differ per worker.
+    """
+
+    def __init__(
+        self,
+        max_workers: int | None = None,
+        initializer: Callable[..., object] | None = None,
+        initargs: tuple[Any, ...] = (),
+        *,
+        max_tasks_per_child: int | None = None,
+        start: str = "fork",
+        preload: Sequence[str] = (),
+        output: bool = True,
+        threads_per_worker: int | None = None,
+        spin_us: float | None = None,
+        task_limit: int | None = None,
+        when_full: str = "block",
+    ) -> None:
+        if max_workers is not None and max_workers <= 0:
+            raise ValueError("max_workers must be greater than 0")
+        if initializer is not None and not callable(initializer):
+            raise TypeError("initializer must be a callable")
+        if max_tasks_per_child is not None and max_tasks_per_child <= 0:
+            raise ValueError("max_tasks_per_child must be >= 1")
+        if start not in ("fork", "spawn"):
+            raise ValueError(f'start must be "fork" or "spawn", not {start!r}')
+        if when_full not in ("block", "raise"):
+            raise ValueError(f'when_full must be "block" or "raise", not {when_full!r}')
+        if not sys.platform.startswith("linux"):
+            raise StartError(f"Gristmill's engine runs on Linux; {sys.platform} lacks memfd, futex and pidfd")
+        self._initializer = (initializer, initargs)
+        self._preload = tuple(preload)
+        self._max_workers = max_workers or _native.cpu_count()
+        self._threads = threads_per_worker or max(1, _native.cpu_count() // self._max_workers)
+        self._spin_us = spin_us if spin_us is not None else _default_spin_us()
+        self._output = output
+        self._configure(
+            workers=self._max_workers,
+            tasks_per_worker=max_tasks_per_child or 0,
+            spawn=start == "spawn",
+            spin_us=self._spin_us,
+            task_limit=task_limit or 0,
+            block_when_full=when_full == "block",
+        )
+        _living.add(self)
+
+    def _describe_world(self) -> tuple[bytes, dict[str, Any]]:
+        """Called by the engine when it starts."""
+        world = _world.describe(self._initializer, self._preload, self._threads, self._spin_us)
+        return world, _world.program(self._output)
+
+    def map(  # type: ignore[override]
+        self,
+        fn: Callable[..., R],
+        /,
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,
+        buffersize: int | None = None,
+        ordered: bool = True,
+        progress: bool = False,
+    ) -> Iterator[R]:
+        """Applies ``fn`` to the items of the iterables, like the built-in ``map``; results come in order.
+
+        Each item is a task of its own, however items are batched inside: ``chunksize`` is accepted and not needed.
+
+        :param timeout: seconds from this call after which waiting for a result raises ``TimeoutError``.
+        :param buffersize: how many items may be submitted ahead of the result that is asked for. Without it, iterables
+            of known length are submitted at once, up to a million items ahead, others up to 10,000 ahead: infinite
+            ones are fine.
+        :param ordered: ``False`` gives results as they are completed.
+        :param progress: shows a progress bar on standard error.
+        """
+        return self._map(None, fn, iterables, timeout, chunksize, buffersize, ordered, progress)
+
+    def _map(
+        self,
+        options: TaskOptions | None,
+        fn: Callable[..., R],
+        iterables: tuple[Iterable[Any], ...],
+        timeout: float | None,
+        chunksize: int,
+        buffersize: int | None,
+        ordered: bool,
+        progress: bool,
+    ) -> Iterator[R]:
+        if chunksize < 1:
+            raise ValueError("chunksize must be >= 1.")
+        if buffersize is not None and buffersize < 1:
+            raise ValueError("buffersize must be None or > 0")
+        total = _known_length(iterables)
+        window = buffersize or (1 << 20 if total is not None else 10_000)
+        items = iter(iterables[0]) if len(iterables) == 1 else zip(*iterables, strict=False)
+        results: Iterator[R] = self._start_map(
+            options, fn, items, len(iterables) != 1, window, timeout, ordered
+        )
+        return with_progress(results, total) if progress else results
+
+    def submit_many(
+        self, fn: Callable[..., R], /, *iterables: Iterable[Any]
+    ) -> list[_native.Future[R]]:
+        """Submits one task per item; gives their futures."""
+        submit = self.submit
+        return [submit(fn, *arguments) for arguments in zip(*iterables, strict=False)]
+
+    def options(
+        self,
+        *,
+        timeout: float | None = None,
+        deadline: float | None = None,
+        retries: int = 0,
+        loss_retries: int = 0,
+        timeout_retries: int = 0,
+        priority: int = 0,
+        grace: float = 1.0,
+    ) -> TaskOptions:
+        """Gives an object whose ``submit`` and ``map`` use these options.
+
+        :param timeout: seconds a task may run; then it is interrupted, and killed after ``grace`` seconds.
+        :param deadline: seconds from ``submit`` after which a task that has not started fails instead of starting.
+        :param retries: how often a task that raised is run again.
+        :param loss_retries: how often a task whose worker died is run again. The default 0 means that nothing which
+            may have started runs twice.
+        :param timeout_retries: how often a task that ran out of time is run again.
+        :param priority: higher runs earlier.
+        """
+        return TaskOptions(self, timeout, deadline, retries, loss_retries, timeout_retries, priority, grace)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Takes no more tasks; with ``wait`` returns when all are completed and every process is gone."""
+        _living.discard(self)
+        self._shut_down(wait, cancel_futures)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an executor cannot be sent to another process")
+
+
+class TaskOptions(_native.Options):
+    """An executor with options for its tasks; made by ``Executor.options``."""
+
+    def __init__(self, executor: Executor, *values: Any) -> None:
+        self._executor = executor
+        self._set(executor, *values)
+
+    def map(
+        self,
+        fn: Callable[..., R],
+        /,
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,
+        buffersize: int | None = None,
+        ordered: bool = True,
+        progress: bool = False,
+    ) -> Iterator[R]:
+        """As ``Executor.map``, with these options for each item's task."""
+        return self._executor._map(
+            self, fn, iterables, timeout, chunksize, buffersize, ordered, progress
+        )
+
+
+def wait_any(
+    futures: Iterable[_native.Future[R]], timeout: float | None = None
+) -> _native.Future[R]:
+    """Gives one completed future of ``futures``, waiting for the first; far cheaper than ``concurrent.futures.wait``.
+
+    Raises ``TimeoutError`` after ``timeout`` seconds, ``ValueError`` when there are none.
+    """
+    return _native.wait_any(futures, timeout)
+
+
+def build_info() -> dict[str, str]:
+    """How the native part was built: its profile (``release`` or ``debug``) and version."""
+    return _native.build_info()
+
+
+def _default_spin_us() -> float:
+    """Polling needs a core for the poller and one for the other side."""
+    return 50.0 if _native.cpu_count() > 1 else 0.0
+
+
+def _known_length(iterables: tuple[Iterable[Any], ...]) -> int | None:
+    lengths = []
+    for iterable in iterables:
+        try:
+            lengths.append(len(iterable))  # type: ignore[arg-type]
+        except TypeError:
+            return None
+    return min(lengths, default=0)
+
+
+@atexit.register
+def _finish() -> None:
+    for executor in list(_living):
+        executor.shutdown(wait=True)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_living.clear)

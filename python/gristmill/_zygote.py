@@ -1,0 +1,139 @@
+"""The process that workers are forked from, and what a worker does before its first task.
+
+The packets between zygote and keeper are described in the keeper's module ``zygote_frame``. Descriptors: 3 the keeper's
+socket, 4 the segment with the rings, 5 the description of the caller's world. An interpreter started for one worker
+(``start="spawn"``) has the segment at 3 and the world at 4, and its name as the last argument.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import signal
+import socket
+import struct
+import sys
+import traceback
+from typing import Any, NoReturn
+
+from gristmill import _native, _pickling, _world
+from gristmill._errors import TaskInterrupted
+
+_FRAME = struct.Struct("<IHHHHIiI")
+_MAGIC = 0x31595A47
+_VERSION = 1
+_READY, _FORK, _FORK_FAILED = 1, 2, 4
+_DESCRIPTOR_LIMIT = 32
+
+
+def main() -> None:
+    """Serves a keeper until it hangs up, or runs as one worker if the command line names it."""
+    if len(sys.argv) > 2:
+        slot, epoch = map(int, sys.argv[2].split("."))
+        world = _world.enter(_read_all(4))
+        keeper = int(os.environ["GRISTMILL_KEEPER"])
+        _native.become_a_worker(keeper, os.getppid(), None, [3, 4])
+        _work(slot, epoch, 3, world)
+    control = socket.socket(fileno=3)
+    control.set_inheritable(False)
+    world = _world.enter(_read_all(5))
+    gc.collect()
+    gc.freeze()
+    control.send(_frame(_READY, value=os.getpid()))
+    _serve(control, world)
+
+
+def _serve(control: socket.socket, world: dict[str, Any]) -> None:
+    while True:
+        packet, descriptors, _, _ = socket.recv_fds(
+            control, _FRAME.size + 1, _DESCRIPTOR_LIMIT, socket.MSG_CMSG_CLOEXEC
+        )
+        if not packet:
+            os._exit(0)
+        magic, version, kind, slot, _, epoch, _, _ = _FRAME.unpack(packet)
+        if (magic, version, kind) != (_MAGIC, _VERSION, _FORK):
+            raise RuntimeError(f"the keeper sent a packet of kind {kind}, version {version}")
+        _fork_worker(control, slot, epoch, descriptors[0], world)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _fork_worker(
+    control: socket.socket, slot: int, epoch: int, stderr: int, world: dict[str, Any]
+) -> None:
+    """Forks an intermediate child that forks the worker and exits: the worker becomes the keeper's child."""
+    keeper = os.getppid()
+    try:
+        middle = os.fork()
+    except OSError as error:
+        control.send(_frame(_FORK_FAILED, slot, epoch, error.errno))
+        return
+    if middle:
+        os.waitpid(middle, 0)
+        return
+    middle = os.getpid()
+    try:
+        is_middle = os.fork() != 0
+    except OSError as error:
+        control.send(_frame(_FORK_FAILED, slot, epoch, error.errno))
+        is_middle = True
+    if is_middle:
+        os._exit(0)
+    try:
+        _native.become_a_worker(keeper, middle, stderr, [4, 5])
+        os.close(stderr)
+        _native.announce(control.fileno(), slot, epoch)
+        control.close()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    _work(slot, epoch, 4, world)
+
+
+def _work(slot: int, epoch: int, segment: int, world: dict[str, Any]) -> NoReturn:
+    """Runs tasks until told to stop; never returns."""
+    code = 1
+    try:
+        os.environ["GRISTMILL_WORKER"] = f"{slot}.{epoch}.{os.environ.get('GRISTMILL_TREE', '')}"
+        _world.settle(world)
+        signal.signal(_native.INTERRUPT_SIGNAL, _on_interrupt)
+        _native.serve(segment, slot, world["spin_us"], lambda: _initialize(world))
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        _flush()
+        os._exit(code)
+
+
+def _initialize(world: dict[str, Any]) -> str | None:
+    """Calls the initializer; gives the traceback of what it raised."""
+    if world["initializer"] is None:
+        return None
+    try:
+        function, arguments = _pickling.load(world["initializer"], {})
+        function(*arguments)
+    except BaseException:
+        return f"the initializer failed in a new worker:\n{traceback.format_exc()}"
+    return None
+
+
+def _on_interrupt(_signal: int, _frame: object) -> None:
+    if _native.is_interrupted():
+        raise TaskInterrupted("the task was cancelled or ran out of time")
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+
+
+def _frame(kind: int, slot: int = 0, epoch: int = 0, value: int | None = 0) -> bytes:
+    return _FRAME.pack(_MAGIC, _VERSION, kind, slot, 0, epoch, value or 0, 0)
+
+
+def _read_all(descriptor: int) -> bytes:
+    size = os.fstat(descriptor).st_size
+    return os.pread(descriptor, size, 0)
