@@ -1,0 +1,1 @@
+"""Speed and memory of Gristmill beside its peers: `python -m benches [ROW...]`."""

@@ -1,0 +1,194 @@
+"""Measures the rows and prints the table: `python -m benches [ROW...] [--peers] [--quick]`."""
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from typing import Any, TextIO
+
+from benches import adapters, descent, machine
+from benches.adapters.gristmill_engine import build_info
+from benches.model import Block, Row, Settings
+from benches.rows import ROWS
+from benches.table import Verdict, quantity, render, verdict
+
+PEERS_FILE = machine.ROOT / "requirements" / "peers.txt"
+
+
+class Bench:
+    """One run: its settings, the peers that take part, the file of raw series."""
+
+    def __init__(self, settings: Settings, against: list[str], log: TextIO) -> None:
+        self.settings = settings
+        self.against = against
+        self.log = log
+
+    def write(self, kind: str, **fields: Any) -> None:
+        """Appends one JSON line."""
+        self.log.write(json.dumps({"kind": kind, **fields}) + "\n")
+        self.log.flush()
+
+    def row(self, row: Row) -> list[Verdict]:
+        """Measures all blocks of a row, those with repeats in turns."""
+        series: dict[tuple[str, str], list[float]] = {}
+        missing: dict[tuple[str, str], str] = {}
+        blocks = row.blocks(self.settings)
+        for turn in range(max(block.repeats for block in blocks)):
+            for block in blocks:
+                if turn < block.repeats and (block.name, "*") not in missing:
+                    found = self.block(row, block)
+                    for key, samples in found["series"].items():
+                        series.setdefault((block.name, key), []).extend(samples)
+                    for key, reason in found["missing"].items():
+                        missing[block.name, key] = reason
+        verdicts = []
+        for line in row.lines():
+            places = [(line.block, "*"), (line.block, line.ours)]
+            if line.reference:
+                other = line.reference_block or line.block
+                places += [(other, "*"), (other, line.reference)]
+            reasons = [missing[place] for place in places if place in missing]
+            verdicts.append(verdict(line, series, row.unit, reasons[0] if reasons else "no series"))
+        return verdicts
+
+    def block(self, row: Row, block: Block) -> dict[str, Any]:
+        """Measures one block in a fresh process; writes its series down."""
+        empty: dict[str, Any] = {"series": {}, "units": {}, "parameters": {}}
+        if block.name in adapters.PEERS:
+            if block.name not in self.against:
+                return {**empty, "missing": {"*": "left out"}}
+            if adapters.PEERS[block.name].version() is None:
+                return {**empty, "missing": {"*": "not installed"}}
+        start, before = time.monotonic(), machine.disturbance()
+        with tempfile.TemporaryDirectory(prefix="gb-", ignore_cleanup_errors=True) as folder:
+            into = Path(folder, "recording.json")
+            command = [sys.executable, "-m", "benches.child", row.key, block.name]
+            command += ["--into", str(into), "--ours", self.settings.ours]
+            command += ["--quick"] if self.settings.quick else []
+            reason = descent.run_bounded(command, block.timeout_s, Path(folder))
+            written = json.loads(into.read_text()) if into.exists() else None
+        found: dict[str, Any] = written or {**empty, "missing": {"*": reason or "no recording"}}
+        took = time.monotonic() - start
+        place = {"row": row.key, "block": block.name, "parameters": found["parameters"]}
+        around = {"before": before, "after": machine.disturbance(), "took_s": round(took, 3)}
+        for key, samples in found["series"].items():
+            unit = found["units"][key]
+            self.write("series", **place, series=key, unit=unit, **around, samples=samples)
+        for key, reason in found["missing"].items():
+            self.write("missing", **place, series=key, reason=reason, **around)
+        medians = {
+            key: quantity(median(samples), found["units"][key])
+            for key, samples in found["series"].items()
+        }
+        note = found["missing"] or ""
+        print(f"{row.key}/{block.name}: {medians} {note} {took:.1f} s", file=sys.stderr)
+        return found
+
+
+def main() -> int:
+    """Parses the command line, measures, prints."""
+    options = arguments()
+    if options.list:
+        print("\n".join(f"{row.key:10}{row.title}" for row in ROWS.values()))
+        return 0
+    if options.peers:
+        install = [sys.executable, "-m", "pip", "install", "--quiet", "-r", str(PEERS_FILE)]
+        subprocess.run(install, check=True)
+    refusal = refused(options.ours)
+    if refusal:
+        print(refusal, file=sys.stderr)
+        return 2
+    settings = Settings(quick=options.quick, ours=options.ours)
+    # A terminated run ends its descent too, instead of leaving it to init.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    descent.adopt_orphans()
+    folder = machine.ROOT / "bench-results"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{machine.commit()}.jsonl"
+    verdicts: list[Verdict] = []
+    load = machine.disturbance()["load_1_min"]
+    with path.open("w", encoding="utf-8") as log:
+        bench = Bench(settings, options.against, log)
+        versions = {key: engine.version() for key, engine in adapters.ENGINES.items()}
+        bench.write(
+            "run",
+            started=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            command=sys.argv[1:],
+            settings=asdict(settings),
+            machine=machine.fingerprint(),
+            versions=versions,
+            build=build_info() if options.ours == adapters.OURS else {},
+        )
+        for key in options.rows or ROWS:
+            found = bench.row(ROWS[key])
+            for one in found:
+                names = (
+                    "row",
+                    "ours",
+                    "beside",
+                    "of beside",
+                    "ratio",
+                    "must",
+                    "moonshot",
+                    "reached",
+                )
+                bench.write("line", key=key, **dict(zip(names, one.cells(), strict=True)))
+            verdicts += found
+    if options.ours != adapters.OURS:
+        print(f"'ours' is {adapters.ENGINES[options.ours].name} standing in: not our figures")
+    if options.quick:
+        print("quick: short samples, a smaller flat row; not the figures to publish")
+    print(render(verdicts))
+    print(f"load average before the run, by others: {load:.2f}; a quiet machine is below 0.3")
+    print(f"raw series: {path.relative_to(machine.ROOT)}")
+    return 0
+
+
+def arguments() -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="rows to measure; all by default")
+    parser.add_argument("--peers", action="store_true", help="install the peers first")
+    parser.add_argument("--quick", action="store_true", help="short samples")
+    parser.add_argument("--list", action="store_true", help="list the rows")
+    parser.add_argument(
+        "--against",
+        type=lambda text: text.split(","),
+        default=list(adapters.PEERS),
+        metavar="PEER,...",
+        help=f"peers to measure: {', '.join(adapters.PEERS)}",
+    )
+    parser.add_argument(
+        "--ours",
+        default=adapters.OURS,
+        choices=adapters.ENGINES,
+        help="engine that stands in for ours, to try the harness",
+    )
+    options = parser.parse_args()
+    unknown = [key for key in options.rows if key not in ROWS]
+    unknown += [key for key in options.against if key and key not in adapters.PEERS]
+    if unknown:
+        parser.error(f"unknown: {', '.join(unknown)}; see --list and --help")
+    return options
+
+
+def refused(ours: str) -> str | None:
+    """Returns why nothing is measured: no build, or one that is not a release build."""
+    if ours != adapters.OURS:
+        return None
+    if adapters.ENGINES[ours].version() is None:
+        return "gristmill is not installed here: run ./dev build, then ./dev bench"
+    profile = build_info().get("profile")
+    if profile != "release":
+        return f"gristmill is built with profile {profile!r}: only a release build is measured"
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

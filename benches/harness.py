@@ -1,0 +1,102 @@
+"""Timing: sizes a sample, alternates the sides, keeps the pools warm between the samples."""
+
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from time import perf_counter, sleep
+
+from benches import adapters, work
+from benches.adapters.base import Engine
+from benches.model import Settings
+
+#: Silence before each sample. Longer than the spin window of any engine here (2 ms), so that the
+#: workers of the other side sleep while this one is measured.
+SETTLE_S = 0.006
+
+Measure = Callable[[], Mapping[str, float]]
+
+
+def alternate(settings: Settings, *sides: Measure, samples: int = 0) -> dict[str, list[float]]:
+    """Takes samples A B A B ... until every series is long enough or the budget is spent."""
+    wanted = samples or settings.samples
+    series: dict[str, list[float]] = {}
+    end = perf_counter() + settings.budget_s
+    for taken in range(wanted):
+        if taken >= settings.samples_min and perf_counter() > end:
+            break
+        for side in sides:
+            gc.collect()
+            sleep(SETTLE_S)
+            for key, value in side().items():
+                series.setdefault(key, []).append(value)
+    return series
+
+
+def seconds(run: Callable[[int], object], count: int) -> float:
+    """Measures one run of `count` operations."""
+    start = perf_counter()
+    run(count)
+    return perf_counter() - start
+
+
+def sized(
+    settings: Settings, run: Callable[[int], object], *, low: int = 64, high: int = 4_000_000
+) -> int:
+    """Finds how many operations fill one sample; the search is the warm-up as well."""
+    count = low
+    run(count)
+    while True:
+        took = seconds(run, count)
+        if took >= settings.sample_s / 2 or count >= high:
+            break
+        count = min(high, count * 2)
+    return max(low, min(high, round(count * settings.sample_s / took)))
+
+
+def rate(key: str, run: Callable[[int], object], count: int) -> Measure:
+    """Makes a side whose samples are operations a second."""
+    return lambda: {key: count / seconds(run, count)}
+
+
+def cost(key: str, run: Callable[[int], object], count: int) -> Measure:
+    """Makes a side whose samples are seconds an operation."""
+    return lambda: {key: seconds(run, count) / count}
+
+
+@contextmanager
+def opened(*engines: Engine) -> Iterator[None]:
+    """Starts the engines and proves each with a task; closes them in the end.
+
+    Peers are named first: those that fork do so before we have a thread.
+    """
+    started: list[Engine] = []
+    try:
+        for engine in engines:
+            engine.start()
+            started.append(engine)
+            if engine.result(engine.submit(work.noop, 7)) != 7:
+                raise RuntimeError(f"{engine.name} returned a wrong result")
+        yield
+    finally:
+        for engine in reversed(started):
+            engine.close()
+
+
+@contextmanager
+def contest(
+    settings: Settings, peer: str | None, workers: int
+) -> Iterator[list[tuple[str, Engine]]]:
+    """Opens our engine, and the peer where one is named; yields (series key, engine) in order."""
+    ours = adapters.ours(settings.ours, workers)
+    if peer is None:
+        with opened(ours):
+            yield [("ours", ours)]
+        return
+    other = adapters.peer(peer, workers)
+    with opened(other, ours):
+        yield [("ours", ours), ("peer", other)]
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """Reads a percentile from sorted samples, the nearest rank."""
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

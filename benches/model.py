@@ -1,0 +1,121 @@
+"""What a measurement is made of: settings, blocks, recordings, lines and their goals.
+
+A *row* is one row of the table of promised figures. It is measured in *blocks*, each in a fresh
+process, so that no engine inherits the threads, memory or garbage of another. A block records
+*series* of samples; a *line* of the printed table reads one or two of them.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+Better = Literal["higher", "lower"]
+
+#: Name of the block that measures our engine with no peer alive beside it.
+ALONE = "alone"
+
+
+class Unavailable(Exception):
+    """A series that cannot be measured here; its text is the reason printed in the table."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How long to measure, and what stands in our engine's place."""
+
+    quick: bool = False
+    ours: str = "gristmill"
+
+    @property
+    def sample_s(self) -> float:
+        """Aimed length of a sample: far above timer and wake-up noise, below drift."""
+        return 0.025 if self.quick else 0.1
+
+    @property
+    def samples(self) -> int:
+        """Samples of a series where one is short."""
+        return 30
+
+    @property
+    def budget_s(self) -> float:
+        """Time after which a block stops sampling, once it has `samples_min`."""
+        return 8.0 if self.quick else 40.0
+
+    @property
+    def samples_min(self) -> int:
+        """Samples of a series however long one is."""
+        return 3 if self.quick else 5
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fresh process that measures; `repeats` of it where it can give a single sample."""
+
+    name: str
+    repeats: int = 1
+    timeout_s: float = 300.0
+
+
+@dataclass
+class Recording:
+    """What one block measured: series by key, the unit of each, and the sizes it chose."""
+
+    series: dict[str, list[float]] = field(default_factory=dict)
+    units: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def add(self, unit: str, series: Mapping[str, Sequence[float]]) -> None:
+        """Adds series that share a unit."""
+        for key, samples in series.items():
+            self.series.setdefault(key, []).extend(samples)
+            self.units[key] = unit
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A promised figure: a bound on our median itself or on its ratio to the reference."""
+
+    limit: float
+    of: Literal["value", "ratio"] = "value"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the printed table.
+
+    `ours` and `reference` are keys of series of `block`; `reference_block` where the reference
+    was measured in another one. The ratio is always ours divided by the reference.
+    """
+
+    label: str
+    block: str
+    better: Better
+    ours: str = "ours"
+    reference: str | None = None
+    reference_name: str = ""
+    reference_block: str | None = None
+    must: Goal | None = None
+    moonshot: Goal | None = None
+
+
+class Row(ABC):
+    """One row of the table of promised figures."""
+
+    key: ClassVar[str]
+    title: ClassVar[str]
+    #: Unit of the row's lines and of the goals that bound a value: "/s", "s", "B" or "%".
+    unit: ClassVar[str]
+
+    @abstractmethod
+    def blocks(self, settings: Settings) -> list[Block]:
+        """Names the fresh processes that the row needs."""
+
+    @abstractmethod
+    def lines(self) -> list[Line]:
+        """Names the lines that the row prints."""
+
+    @abstractmethod
+    def measure(self, block: str, settings: Settings) -> Recording:
+        """Measures one block; runs in its process."""

@@ -1,0 +1,35 @@
+"""The rows, in the order of the table of promised figures."""
+
+from benches.model import Row
+from benches.rows.bag import BagRow
+from benches.rows.echo import EchoRow, ViewsRow
+from benches.rows.graph import ChainRow, FanRow
+from benches.rows.latency import HotRow, SilenceRow
+from benches.rows.memory import FlatRow, OutstandingRow
+from benches.rows.metg import MetgRow
+from benches.rows.replace import ReplaceRow
+from benches.rows.start import FirstRow, ImportRow
+from benches.rows.tags import TagsRow
+from benches.rows.throughput import MapRow, SubmitRow
+
+ROWS: dict[str, Row] = {
+    row.key: row
+    for row in (
+        SubmitRow(),
+        MapRow(),
+        BagRow(),
+        HotRow(),
+        SilenceRow(),
+        OutstandingRow(),
+        ChainRow(),
+        FanRow(),
+        EchoRow(),
+        ViewsRow(),
+        ReplaceRow(),
+        ImportRow(),
+        FirstRow(),
+        MetgRow(),
+        TagsRow(),
+        FlatRow(),
+    )
+}

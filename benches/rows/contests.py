@@ -1,0 +1,58 @@
+"""The shape most rows share: our engine alone, then beside each peer, one series a side."""
+
+from abc import abstractmethod
+from typing import ClassVar
+
+from benches.adapters import PEERS
+from benches.adapters.base import Engine
+from benches.harness import Measure, alternate, contest
+from benches.model import ALONE, Better, Block, Goal, Line, Recording, Row, Settings
+
+
+class ContestRow(Row):
+    """A row whose sides are measured the same way on every engine."""
+
+    workers: ClassVar[int]
+    better: ClassVar[Better]
+    peers: ClassVar[tuple[str, ...]] = ()
+    #: Goals of the line of ours alone, and of the lines beside the peers.
+    must: ClassVar[Goal | None] = None
+    moonshot: ClassVar[Goal | None] = None
+    peer_musts: ClassVar[dict[str, Goal]] = {}
+    peer_moonshots: ClassVar[dict[str, Goal]] = {}
+    #: Samples of a series; 0 is the usual number.
+    samples: ClassVar[int] = 0
+
+    @abstractmethod
+    def side(self, settings: Settings, key: str, engine: Engine, recording: Recording) -> Measure:
+        """Sizes and warms one side; notes its parameters in the recording."""
+
+    def blocks(self, settings: Settings) -> list[Block]:
+        alone = [Block(ALONE)] if self.must or self.moonshot else []
+        return [*alone, *(Block(peer) for peer in self.peers)]
+
+    def lines(self) -> list[Line]:
+        alone = []
+        if self.must or self.moonshot:
+            alone = [Line(self.title, ALONE, self.better, must=self.must, moonshot=self.moonshot)]
+        return [*alone, *(self.peer_line(peer) for peer in self.peers)]
+
+    def peer_line(self, peer: str) -> Line:
+        """Makes the line beside one peer."""
+        return Line(
+            self.title,
+            peer,
+            self.better,
+            reference="peer",
+            reference_name=PEERS[peer].name,
+            must=self.peer_musts.get(peer),
+            moonshot=self.peer_moonshots.get(peer),
+        )
+
+    def measure(self, block: str, settings: Settings) -> Recording:
+        recording = Recording(parameters={"workers": self.workers})
+        peer = None if block == ALONE else block
+        with contest(settings, peer, self.workers) as sides:
+            measures = [self.side(settings, key, engine, recording) for key, engine in sides]
+            recording.add(self.unit, alternate(settings, *measures, samples=self.samples))
+        return recording

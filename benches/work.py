@@ -1,0 +1,45 @@
+"""The functions that every engine runs: importable by name, the same ones for all.
+
+Imports nothing but what a bare interpreter has loaded, because the start-up rows import this
+module before their clock starts.
+"""
+
+import os
+from time import perf_counter
+
+
+def noop(value: object) -> object:
+    """Returns its argument: a task without work."""
+    return value
+
+
+def echo(array: object) -> object:
+    """Returns the array it was given: the payload travels both ways."""
+    return array
+
+
+def step(value: int) -> int:
+    """Adds one: a link of a chain, whose length the last result proves."""
+    return value + 1
+
+
+def total(*values: int) -> int:
+    """Adds its arguments: the narrow end of a fan."""
+    return sum(values)
+
+
+def pid(_: object = None) -> int:
+    """Returns the process id of the worker."""
+    return os.getpid()
+
+
+def spin(seconds: float) -> None:
+    """Keeps a core busy for `seconds` of wall time."""
+    end = perf_counter() + seconds
+    while perf_counter() < end:
+        pass
+
+
+def hold(fifo: str) -> None:
+    """Holds its worker, asleep, until somebody opens the named pipe `fifo` for writing."""
+    os.close(os.open(fifo, os.O_RDONLY))
