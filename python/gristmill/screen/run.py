@@ -1,0 +1,76 @@
+"""The main job from start to end: train, prepare the library, screen, compare the engines."""
+
+import sys
+import time
+from collections.abc import Iterator
+
+from gristmill.screen import data, library, machine, ranking, surrogate, timing
+from gristmill.screen.data import Molecule
+from gristmill.screen.progress import Progress
+from gristmill.screen.ranking import Ranking
+from gristmill.screen.report import Findings
+from gristmill.screen.score import load
+
+SAMPLE_COUNT_MAX = 6_000
+"""Molecules for the comparison: over a second an engine and round, 20 s for all of them."""
+
+
+def every(molecules: Iterator[Molecule], step: int, kept: list[str]) -> Iterator[Molecule]:
+    """Passes molecules on and keeps each `step`-th SMILES for the comparison."""
+    for place, molecule in enumerate(molecules):
+        if place % step == 0 and len(kept) < SAMPLE_COUNT_MAX:
+            kept.append(molecule.smiles)
+        yield molecule
+
+
+def run(
+    count: int,
+    workers: int,
+    seed: int,
+    command: str,
+    open_executor: timing.OpenExecutor = timing.open_executor,
+) -> Findings:
+    """Runs the job with `count` molecules; `open_executor` opens the engine that is screened on."""
+    start = time.perf_counter()
+    _say("training on the measured values")
+    measured = [data.solubility(), data.hydration()]
+    surrogates = [surrogate.train(source, seed) for source in measured]
+    model = surrogate.combined(surrogates)
+    load(model)
+    trained = time.perf_counter()
+    _say(f"preparing {count:,} molecules")
+    shelf = library.open_library(measured, seed)
+    shelf.prepare(count)
+    prepared = time.perf_counter()
+    sample: list[str] = []
+    step = max(1, -(-count // SAMPLE_COUNT_MAX))
+    ranked = Ranking([each.data for each in surrogates])
+    progress = Progress(count)
+    with open_executor(workers, model) as executor:
+        list(executor.map(str, range(workers)))
+        screened = time.perf_counter()
+        ranking.screen(executor, every(shelf.molecules(count), step, sample), ranked, progress)
+        screen_s = time.perf_counter() - screened
+    progress.close()
+    done = ranked.outcome.scored_count + ranked.outcome.unreadable_count
+    if done < count:
+        _say(f"the rules give {done:,} different molecules, fewer than the {count:,} asked for")
+    _say(f"comparing the engines on {len(sample):,} molecules")
+    return Findings(
+        outcome=ranked.outcome,
+        cards=ranking.cards(ranked.outcome.ranked, surrogates[0].data),
+        surrogates=surrogates,
+        timings=timing.compare(sample, workers, model, open_executor),
+        workers=workers,
+        screen_s=screen_s,
+        prepare_s=prepared - trained,
+        train_s=trained - start,
+        real_count=shelf.real_count,
+        rule_titles=shelf.rule_titles,
+        command=command,
+        machine=machine.description(),
+    )
+
+
+def _say(what: str) -> None:
+    print(what, file=sys.stderr, flush=True)
