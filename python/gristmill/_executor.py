@@ -16,6 +16,9 @@ from gristmill._progress import with_progress
 
 R = TypeVar("R")
 
+#: Items of a map that are submitted ahead: enough to keep a node busy, few enough to stay in its caches.
+_MAP_WINDOW = 16_384
+
 #: Executors to shut down when the interpreter ends: pending tasks are completed, as the standard library does it.
 _living: weakref.WeakSet[Executor] = weakref.WeakSet()
 
@@ -86,6 +89,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
             task_limit=task_limit or 0,
             block_when_full=when_full == "block",
         )
+        self._maps: weakref.WeakSet[Any] = weakref.WeakSet()
         _living.add(self)
 
     def _describe_world(self) -> tuple[bytes, dict[str, Any]]:
@@ -109,9 +113,9 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         Each item is a task of its own, however items are batched inside: ``chunksize`` is accepted and not needed.
 
         :param timeout: seconds from this call after which waiting for a result raises ``TimeoutError``.
-        :param buffersize: how many items may be submitted ahead of the result that is asked for. Without it, iterables
-            of known length are submitted at once, up to a million items ahead, others up to 10,000 ahead: infinite
-            ones are fine.
+        :param buffersize: how many items may be submitted ahead of the result that is asked for: 16,384 if not given, so
+            that infinite iterables are fine. A map of which no result was asked for runs all of its items even so, at the
+            latest when it is dropped or the executor shut down.
         :param ordered: ``False`` gives results as they are completed.
         :param progress: shows a progress bar on standard error.
         """
@@ -133,11 +137,13 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         if buffersize is not None and buffersize < 1:
             raise ValueError("buffersize must be None or > 0")
         total = _known_length(iterables)
-        window = buffersize or (1 << 20 if total is not None else 10_000)
+        window = buffersize or _MAP_WINDOW
         items = iter(iterables[0]) if len(iterables) == 1 else zip(*iterables, strict=False)
         results: Iterator[R] = self._start_map(
             options, fn, items, len(iterables) != 1, window, timeout, ordered
         )
+        if total is not None:
+            self._maps.add(results)
         return with_progress(results, total) if progress else results
 
     def submit_many(
@@ -173,6 +179,8 @@ class Executor(_native.Engine, concurrent.futures.Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Takes no more tasks; with ``wait`` returns when all are completed and every process is gone."""
         _living.discard(self)
+        for results in () if cancel_futures else list(self._maps):
+            results._submit_rest()
         self._shut_down(wait, cancel_futures)
 
     def __reduce__(self) -> Any:

@@ -13,11 +13,14 @@ use gristmill_shm::{Segment, SegmentOptions};
 use gristmill_sync::futex::Woken;
 use gristmill_wire::{FunctionId, TaskId};
 
-use crate::inner::{Inner, Listeners, Shared};
+use crate::inner::{Inner, Shared};
 use crate::lanes::{Lanes, handle};
 use crate::options::{ClientOptions, StartError};
 use crate::outcome::{Ended, TagTimes, TaskLook};
 use crate::tree::Tree;
+
+/// Submits in a row that share a reading of the clock: the resolution of the tag `submitted` in such a loop.
+const SUBMIT_BURST: u32 = 16;
 
 /// One call to be run.
 #[derive(Debug)]
@@ -154,10 +157,16 @@ impl Client {
     pub fn submit(&self, call: &Call<'_>) -> Result<TaskId, SubmitError> {
         let mut inner = self.lock();
         let task = inner.submit(call, Origin::External, 0)?;
-        if inner.has_obligations() && inner.lead.summon() {
+        self.summon_if_needed(&mut inner);
+        Ok(task)
+    }
+
+    /// Wakes the attendant if it sleeps and something is left to do.
+    #[inline]
+    pub(crate) fn summon_if_needed(&self, inner: &mut Inner) {
+        if inner.lead.is_parked() && inner.has_obligations() && inner.lead.summon() {
             self.wake_attendant();
         }
-        Ok(task)
     }
 
     /// What a task is doing; completes what has arrived first.
@@ -176,6 +185,7 @@ impl Client {
     pub fn try_ended(&self, task: TaskId) -> Option<Ended> {
         let mut inner = self.lock();
         if let Some(ended) = inner.ended(task) {
+            inner.attend_in_passing();
             return Some(ended);
         }
         inner.drain();
@@ -195,11 +205,7 @@ impl Client {
     /// Lets go of a task: it runs on, and nobody will ask for its result.
     #[inline]
     pub fn release(&self, task: TaskId) {
-        let mut inner = self.lock();
-        if !inner.names.is_empty() {
-            inner.names.remove(&task);
-        }
-        inner.core.release(task);
+        self.lock().release(task);
     }
 
     /// Cancels a task as far as `mode` goes; whether it is, or is being, cancelled.
@@ -240,7 +246,7 @@ impl Client {
             return false;
         }
         let before = inner.watched.len();
-        let listeners = inner.watched.entry(task).or_insert_with(Listeners::default);
+        let listeners = inner.watched.entry(task).or_default();
         listeners.callbacks |= callbacks;
         listeners.waiters |= !callbacks;
         inner.lanes.listeners += inner.watched.len() - before;
@@ -318,8 +324,7 @@ impl Inner {
         origin: Origin,
         ticket: u32,
     ) -> Result<TaskId, SubmitError> {
-        let now = self.lanes.read_clock();
-        self.drain_little(now);
+        let now = self.now_for_submit();
         let submission = Submission {
             function: call.function,
             payload: Payload::copy_from(call.payload),
@@ -336,6 +341,30 @@ impl Inner {
         }
         self.settle();
         task
+    }
+
+    /// The time of a submission. A loop of submits reads the clock, and takes results in, once for several: a result's
+    /// line of the ring moves between cores each time somebody looks at it.
+    #[inline]
+    fn now_for_submit(&mut self) -> u64 {
+        self.burst = self.burst.wrapping_add(1);
+        if self.burst.is_multiple_of(SUBMIT_BURST) || self.core.in_flight() == 0 {
+            let now = self.lanes.read_clock();
+            self.drain_little(now);
+            return now;
+        }
+        self.lanes.now()
+    }
+
+    /// What asking for results that are there does for those that are not: workers stay busy without the attendant.
+    #[inline]
+    fn attend_in_passing(&mut self) {
+        self.burst = self.burst.wrapping_add(1);
+        if self.burst.is_multiple_of(SUBMIT_BURST) && self.core.in_flight() > 0 {
+            let now = self.lanes.read_clock();
+            self.drain_little(now);
+            self.settle();
+        }
     }
 
     pub fn look(&self, task: TaskId) -> TaskLook {

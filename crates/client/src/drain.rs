@@ -94,8 +94,8 @@ impl Inner {
     }
 }
 
-/// Answers that one submit completes per ring: more than one, so that a loop of submits keeps up.
-const SUBMIT_SHARE: usize = 4;
+/// Answers that one submit in a burst completes per ring: more than the burst, so that a loop of submits keeps up.
+const SUBMIT_SHARE: usize = 64;
 
 #[inline]
 fn read_arrival<W: Words>(record: &Record<'_, W>) -> Result<Arrival, FrameError> {

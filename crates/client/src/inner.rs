@@ -62,6 +62,8 @@ pub(crate) struct Inner {
     pub shared: Arc<Shared>,
     waiters: Vec<(u64, Waiter)>,
     next_key: u64,
+    /// Counts submits.
+    pub burst: u32,
     /// Threads that poll the rings.
     pub polling: usize,
     pub watched: HashMap<TaskId, Listeners>,
@@ -86,6 +88,7 @@ impl Inner {
             nested: Nested::default(),
             waiters: Vec::new(),
             next_key: 0,
+            burst: 0,
             polling: 0,
             watched: HashMap::new(),
             waiter_notices: VecDeque::new(),
@@ -190,7 +193,7 @@ impl Inner {
 
     /// Whether a task has its final state; unknown ones have.
     pub fn is_final(&self, task: TaskId) -> bool {
-        self.core.task(task).is_none_or(|view| view.status.is_some())
+        self.core.is_final(task)
     }
 
     /// Whether a task from outside would be accepted.
@@ -218,14 +221,31 @@ impl Inner {
     }
 
     /// The outcome of a final task, copied out.
+    #[inline]
     pub fn ended(&self, task: TaskId) -> Option<Ended> {
-        let view = self.core.task(task)?;
-        match view.outcome? {
+        match self.core.outcome(task)? {
             Outcome::Returned(payload) => Some(Ended::Value(payload.clone())),
             other => {
                 let name = self.names.get(&task).map_or("?", |name| name);
                 Some(Ended::of(task, name, &other, |root| self.ended(root)))
             }
         }
+    }
+
+    /// The outcome of a final task that nobody will ask for again.
+    #[inline]
+    pub fn take_ended(&mut self, task: TaskId) -> Option<Ended> {
+        let ended = self.ended(task)?;
+        self.release(task);
+        Some(ended)
+    }
+
+    /// Lets go of a task.
+    #[inline]
+    pub fn release(&mut self, task: TaskId) {
+        if !self.names.is_empty() {
+            self.names.remove(&task);
+        }
+        self.core.release(task);
     }
 }

@@ -65,6 +65,7 @@ pub(crate) struct Lanes {
     pub listeners: usize,
     unrung: Vec<SlotId>,
     now_ticks: u64,
+    now_ns: u64,
 }
 
 /// The function's id is the low half of a task's handle; the high half is the ticket of a nested one plus 1, or 0.
@@ -92,6 +93,7 @@ impl Lanes {
             listeners: 0,
             unrung: Vec::new(),
             now_ticks: 0,
+            now_ns: 0,
         }
     }
 
@@ -108,7 +110,14 @@ impl Lanes {
     #[inline]
     pub fn read_clock(&mut self) -> u64 {
         self.now_ticks = ticks();
-        self.scale.to_ns(self.now_ticks)
+        self.now_ns = self.scale.to_ns(self.now_ticks);
+        self.now_ns
+    }
+
+    /// The clock as it was read last, nanoseconds.
+    #[inline]
+    pub const fn now(&self) -> u64 {
+        self.now_ns
     }
 
     /// A new worker sits in a slot.

@@ -93,6 +93,12 @@ impl Lead {
         self.is_parked = true;
     }
 
+    /// Whether the attendant sleeps until told.
+    #[inline]
+    pub const fn is_parked(&self) -> bool {
+        self.is_parked
+    }
+
     /// Something is to do: whether the attendant has to be woken for it.
     #[must_use]
     pub fn summon(&mut self) -> bool {

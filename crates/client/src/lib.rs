@@ -5,6 +5,7 @@
 //! and so is whatever lock that layer holds; nothing here calls back into it.
 
 mod attendant;
+mod batch;
 mod client;
 mod drain;
 mod functions;
@@ -18,6 +19,7 @@ mod tree;
 mod wait;
 mod watcher;
 
+pub use batch::CallBatch;
 pub use client::{Call, Client};
 pub use options::{ClientOptions, StartError};
 pub use outcome::{Ended, TagTimes, TaskLook};

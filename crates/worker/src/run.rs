@@ -63,6 +63,8 @@ pub struct Worker<C> {
     current: Rc<Cell<u64>>,
     body: Vec<u8>,
     out: Vec<u8>,
+    /// Tasks run since the ring was found empty last.
+    streak: u32,
 }
 
 /// A task record, copied out of the ring.
@@ -93,7 +95,7 @@ impl<C: Callee> Worker<C> {
     pub fn new(lane: WorkerLane, callee: C, options: WorkerOptions) -> Self {
         let mode = lane.control.mode();
         let current = Rc::new(Cell::new(0));
-        Self { lane, callee, options, mode, current, body: Vec::new(), out: Vec::new() }
+        Self { lane, callee, options, mode, current, body: Vec::new(), out: Vec::new(), streak: 0 }
     }
 
     /// The view of an interrupt handler.
@@ -163,6 +165,7 @@ impl<C: Callee> Worker<C> {
         if deadline != 0 && monotonic_ns() >= deadline {
             return self.refuse(task, Verdict::Expired);
         }
+        self.streak += 1;
         let started = ticks();
         self.lane.control.progress().start(task.sequence, started);
         let outer = self.current.replace(task.sequence + 1);
@@ -193,6 +196,10 @@ impl<C: Callee> Worker<C> {
 
     /// Polls for a while, then sleeps until the bell rings.
     fn idle(&mut self) {
+        let is_stream = std::mem::take(&mut self.streak) >= STREAM;
+        for _ in 0..if is_stream { STREAM_PAUSES } else { 0 } {
+            gristmill_sync::hint::spin_loop();
+        }
         for _ in 0..ATTACHED_POLLS {
             if self.lane.tasks.has_record() {
                 return;
@@ -204,6 +211,11 @@ impl<C: Callee> Worker<C> {
     }
 }
 
+/// So many tasks in a row are a stream, whose writer the worker has caught up with.
+const STREAM: u32 = 4;
+/// How long it then leaves the writer alone, about half a microsecond: each look at the line that is being written takes
+/// it away from the writer for longer than a small task lasts.
+const STREAM_PAUSES: u32 = 20;
 /// Looks at the ring before the callee is asked to give up what it holds: about a microsecond, within which a client that
 /// calls and waits comes back.
 const ATTACHED_POLLS: u32 = 100;

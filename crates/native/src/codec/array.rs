@@ -141,8 +141,8 @@ unsafe fn write_buffer(buffer: &ffi::Py_buffer, out: &mut Vec<u8>) -> Encoded {
         let extent = unsafe { *buffer.shape.add(index) };
         out.extend_from_slice(&extent.cast_unsigned().to_le_bytes());
     }
-    // SAFETY: a contiguous buffer is `len` readable bytes at `buf`; an empty one may have a null `buf`.
     if buffer.len > 0 {
+        // SAFETY: a contiguous buffer that is not empty is `len` readable bytes at `buf`.
         let data = unsafe {
             std::slice::from_raw_parts(buffer.buf.cast::<u8>(), buffer.len.cast_unsigned())
         };

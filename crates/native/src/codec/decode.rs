@@ -294,11 +294,12 @@ impl<'a, P: Parents> Decoder<'a, '_, P> {
     }
 
     fn tuple(&mut self, count: u32) -> PyResult<Owned> {
+        let count = (count as usize).cast_signed();
         // SAFETY: a new tuple's items are set once each, in order, before anybody else sees it; dropping it early drops
         // those that were set.
         unsafe {
-            let tuple = Owned::or_raise(self.py, ffi::PyTuple_New(count as ffi::Py_ssize_t))?;
-            for index in 0..count as ffi::Py_ssize_t {
+            let tuple = Owned::or_raise(self.py, ffi::PyTuple_New(count))?;
+            for index in 0..count {
                 let value = self.value()?;
                 ffi::PyTuple_SET_ITEM(tuple.as_ptr(), index, value.into_ptr());
             }
@@ -307,11 +308,11 @@ impl<'a, P: Parents> Decoder<'a, '_, P> {
     }
 
     fn list(&mut self) -> PyResult<Owned> {
-        let count = self.count()?;
+        let count = (self.count()? as usize).cast_signed();
         // SAFETY: as for tuples.
         unsafe {
-            let list = Owned::or_raise(self.py, ffi::PyList_New(count as ffi::Py_ssize_t))?;
-            for index in 0..count as ffi::Py_ssize_t {
+            let list = Owned::or_raise(self.py, ffi::PyList_New(count))?;
+            for index in 0..count {
                 let value = self.value()?;
                 ffi::PyList_SET_ITEM(list.as_ptr(), index, value.into_ptr());
             }

@@ -62,6 +62,7 @@ impl Settings {
 #[pymethods]
 impl Engine {
     /// Stores the settings; called once, by `Executor.__init__`.
+    #[expect(clippy::too_many_arguments, reason = "they come one by one from Python")]
     #[pyo3(signature = (*, workers, tasks_per_worker, spawn, spin_us, task_limit, block_when_full))]
     fn _configure(
         slf: &Bound<'_, Self>,

@@ -3,22 +3,25 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use gristmill_client::{CancelMode, TaskOptions};
-use gristmill_wire::TaskId;
+use gristmill_client::{CallBatch, CancelMode, Ended, TaskOptions};
+use gristmill_wire::{FunctionId, TaskId};
 use pyo3::exceptions::{PyTimeoutError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyTuple};
 
 use super::{Engine, Options};
-use crate::error;
+use crate::codec::{Encoded, encode_call};
 use crate::object::Owned;
 
-/// How many items are submitted in a row while results may be waiting: what keeps both directions busy.
+/// How many items are submitted, and how many results taken, under one taking of the client's mutex.
 const BATCH: usize = 64;
+/// Once results are asked for, items are submitted so far ahead and no further: their records stay in a core's cache.
+const STEADY_WINDOW: usize = 4096;
 
-/// The results of a map, one a task. Dropping it cancels what has not started.
-#[pyclass(module = "gristmill._native")]
+/// The results of a map, one a task. Dropping it after the first result cancels what has not started; dropping it before
+/// leaves all of it to run, as the standard library's does.
+#[pyclass(module = "gristmill._native", weakref)]
 pub struct MapResults {
     engine: Py<Engine>,
     function: Py<PyAny>,
@@ -28,9 +31,13 @@ pub struct MapResults {
     unpacks: bool,
     options: Option<TaskOptions>,
     window: usize,
+    batch: CallBatch,
     pending: VecDeque<TaskId>,
+    /// Outcomes that were taken from the engine and not asked for yet.
+    ended: VecDeque<Ended>,
     end: Option<Instant>,
     is_ordered: bool,
+    is_begun: bool,
 }
 
 #[pymethods]
@@ -49,8 +56,8 @@ impl Engine {
     ) -> PyResult<MapResults> {
         let py = slf.py();
         let options = options.map(|options| options.get().now()).transpose()?;
-        let timeout =
-            timeout.map(|s| Duration::try_from_secs_f64(s.max(0.0)).unwrap_or(Duration::MAX));
+        let timeout = timeout
+            .map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX));
         let mut results = MapResults {
             engine: slf.clone().unbind(),
             function: function.unbind(),
@@ -58,12 +65,15 @@ impl Engine {
             unpacks,
             options: options.map(|(_, options)| options),
             window,
+            batch: CallBatch::default(),
             pending: VecDeque::new(),
+            ended: VecDeque::new(),
             end: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
             is_ordered,
+            is_begun: false,
         };
         slf.get().running_client(py)?;
-        results.fill(py, usize::MAX)?;
+        results.fill(py, window)?;
         Ok(results)
     }
 }
@@ -75,46 +85,82 @@ impl MapResults {
     }
 
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        if self.pending.len() + BATCH <= self.window || self.pending.is_empty() {
-            self.fill(py, BATCH)?;
-        }
-        if self.pending.is_empty() {
+        self.is_begun = true;
+        if self.ended.is_empty() && !self.more(py)? {
             return Ok(None);
         }
-        let place = if self.is_ordered { 0 } else { self.first_final(py)? };
-        let task = self.pending[place];
-        let value = self.value_of(py, task);
-        // A wait that timed out or was interrupted leaves the task where it is.
-        if let Err(failure) = &value
-            && failure.is_instance_of::<Unfinished>(py)
-        {
-            return Err(PyTimeoutError::new_err(()));
+        match self.ended.pop_front() {
+            Some(Ended::Value(payload)) => {
+                let value = self.engine.get().decode(py, &payload)?;
+                Ok(Some(value.into_bound(py).unbind()))
+            }
+            Some(other) => Err(self.engine.get().raised(py, other)),
+            None => Ok(None),
         }
-        self.pending.remove(place);
-        self.engine.get().release(task);
-        value.map(|value| Some(value.into_bound(py).unbind()))
+    }
+
+    /// Submits whatever is left of the items.
+    fn _submit_rest(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.fill(py, usize::MAX)
     }
 
     /// Cancels what has not started and forgets the rest.
     fn close(&mut self) {
         self.items = None;
-        let engine = self.engine.get();
-        if let Some(client) = engine.client() {
-            for task in self.pending.drain(..) {
-                client.cancel(task, CancelMode::Unstarted);
-                client.release(task);
-            }
-        }
+        self.ended.clear();
+        self.let_go(true);
     }
 }
 
-pyo3::create_exception!(_native, Unfinished, PyTimeoutError);
-
 impl MapResults {
-    /// Submits items until the window is full, the iterator is exhausted, or `limit` are under way.
+    /// Gets the next outcomes; false when there are none any more.
+    fn more(&mut self, py: Python<'_>) -> PyResult<bool> {
+        let room = self.window.min(STEADY_WINDOW).saturating_sub(self.pending.len());
+        if room >= BATCH || self.pending.is_empty() {
+            self.fill(py, BATCH.min(room.max(1)))?;
+        }
+        let engine = self.engine.clone_ref(py);
+        let client = engine.get().running_client(py)?;
+        loop {
+            if self.pending.is_empty() {
+                return Ok(false);
+            }
+            if self.is_ordered {
+                client.take_front(&mut self.pending, BATCH, &mut self.ended);
+            } else {
+                client.take_any(&mut self.pending, &mut self.ended);
+            }
+            if !self.ended.is_empty() {
+                return Ok(true);
+            }
+            let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
+            let tasks: &[TaskId] = self.pending.make_contiguous();
+            let tasks = if self.is_ordered { &tasks[..1] } else { tasks };
+            if !engine.get().interruptible(py, left, |slice| client.wait_any(tasks, slice))? {
+                return Err(PyTimeoutError::new_err(()));
+            }
+        }
+    }
+
+    /// Submits up to `limit` items.
     fn fill(&mut self, py: Python<'_>, limit: usize) -> PyResult<()> {
-        let mut count = 0;
-        while count < limit && self.pending.len() < self.window {
+        let mut left = limit;
+        while left > 0 && self.items.is_some() {
+            let engine = self.engine.clone_ref(py);
+            let function = engine.get().function_id(py, self.function.as_ptr())?;
+            let count = BATCH.min(left);
+            // What was encoded before an item went wrong is submitted: its results come first.
+            let encoded = self.encode(py, function, count);
+            let submitted = self.submit(py, function);
+            encoded.and(submitted)?;
+            left -= count;
+        }
+        Ok(())
+    }
+
+    /// Encodes up to `count` items into the batch. One without a native form is submitted at once, behind the others.
+    fn encode(&mut self, py: Python<'_>, function: FunctionId, count: usize) -> PyResult<()> {
+        for _ in 0..count {
             let Some(items) = &self.items else { return Ok(()) };
             // SAFETY: `items` is a live iterator; null stands for its end or for an exception.
             let item = unsafe { ffi::PyIter_Next(items.as_ptr()) };
@@ -123,63 +169,97 @@ impl MapResults {
                 return PyErr::take(py).map_or(Ok(()), Err);
             }
             let item = Owned::or_raise(py, item)?;
-            let task = self.submit(py, &item)?;
-            self.pending.push_back(task);
-            count += 1;
+            if !self.encode_item(&item) {
+                self.batch.abandon_call();
+                self.submit(py, function)?;
+                let task = self.submit_slowly(py, &item)?;
+                self.pending.push_back(task);
+                continue;
+            }
+            self.batch.finish_call();
         }
         Ok(())
     }
 
-    fn submit(&self, py: Python<'_>, item: &Owned) -> PyResult<TaskId> {
+    /// Appends one item to the batch; false when it has no native form.
+    fn encode_item(&mut self, item: &Owned) -> bool {
+        let out = self.batch.buffer();
+        let (names, arrays) = (std::ptr::null_mut(), &self.engine.get().arrays);
+        // SAFETY: the interpreter is held and the item live; a tuple's items are as long as it is.
+        unsafe {
+            let encoded = if self.unpacks {
+                let count = ffi::PyTuple_Size(item.as_ptr());
+                let values: Vec<_> =
+                    (0..count).map(|place| ffi::PyTuple_GetItem(item.as_ptr(), place)).collect();
+                encode_call(&values, names, &mut (), out, arrays)
+            } else {
+                encode_call(&[item.as_ptr()], names, &mut (), out, arrays)
+            };
+            encoded == Encoded::Native
+        }
+    }
+
+    fn submit_slowly(&self, py: Python<'_>, item: &Owned) -> PyResult<TaskId> {
         let engine = self.engine.get();
-        let function = self.function.as_ptr();
+        let mut arguments = vec![self.function.as_ptr()];
         // SAFETY: the function and the item are live; a tuple's items are as long as it is.
         unsafe {
-            if !self.unpacks {
-                let arguments = [function, item.as_ptr()];
-                return engine.submit_task(
-                    py,
-                    &arguments,
-                    std::ptr::null_mut(),
-                    self.options.as_ref(),
-                );
+            let item = Bound::from_borrowed_ptr(py, item.as_ptr());
+            if self.unpacks {
+                let tuple = item.cast::<PyTuple>().map_err(|_| PyTypeError::new_err("no tuple"))?;
+                arguments.extend(tuple.iter_borrowed().map(|argument| argument.as_ptr()));
+            } else {
+                arguments.push(item.as_ptr());
             }
-            let tuple = Bound::from_borrowed_ptr(py, item.as_ptr());
-            let tuple = tuple.cast::<PyTuple>().map_err(|_| PyTypeError::new_err("no tuple"))?;
-            let mut arguments = vec![function];
-            arguments.extend(tuple.iter_borrowed().map(|argument| argument.as_ptr()));
             engine.submit_task(py, &arguments, std::ptr::null_mut(), self.options.as_ref())
         }
     }
 
-    fn left(&self) -> Option<Duration> {
-        self.end.map(|end| end.saturating_duration_since(Instant::now()))
+    /// Submits the batch; waits for room where there is a limit.
+    fn submit(&mut self, py: Python<'_>, function: FunctionId) -> PyResult<()> {
+        let engine = self.engine.clone_ref(py);
+        let client = engine.get().running_client(py)?;
+        let mut first = 0;
+        while first < self.batch.len() {
+            let place = (&self.batch, first);
+            let options = self.options.as_ref();
+            match client.submit_batch(function, options, place, &mut self.pending) {
+                Ok(()) => break,
+                Err((refused, error)) => {
+                    first = refused;
+                    if let Err(error) = engine.get().wait_for_room(py, client, error) {
+                        self.batch.clear();
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        self.batch.clear();
+        Ok(())
     }
 
-    fn value_of(&self, py: Python<'_>, task: TaskId) -> PyResult<Owned> {
-        let engine = self.engine.get();
-        match engine.ended_within(py, task, self.left())? {
-            None => Err(Unfinished::new_err(())),
-            Some(gristmill_client::Ended::Value(payload)) => engine.decode(py, &payload),
-            Some(other) => Err(engine.raised(py, other)),
+    fn let_go(&mut self, cancels: bool) {
+        if let Some(client) = self.engine.get().client() {
+            for task in self.pending.drain(..) {
+                if cancels {
+                    client.cancel(task, CancelMode::Unstarted);
+                }
+                client.release(task);
+            }
         }
-    }
-
-    fn first_final(&self, py: Python<'_>) -> PyResult<usize> {
-        let engine = self.engine.get();
-        let client = engine.running_client(py)?;
-        let tasks: Vec<TaskId> = self.pending.iter().copied().collect();
-        if client.first_final(&tasks).is_none()
-            && !engine.interruptible(py, self.left(), |slice| client.wait_any(&tasks, slice))?
-        {
-            return Err(PyTimeoutError::new_err(()));
-        }
-        client.first_final(&tasks).ok_or_else(|| error::broken("a wait ended without a final task"))
     }
 }
 
 impl Drop for MapResults {
     fn drop(&mut self) {
-        self.close();
+        if crate::fork::is_forked_child() {
+            self.pending.clear();
+            return;
+        }
+        if !self.is_begun {
+            // Nobody is left to tell of an item that cannot be sent.
+            let _ = Python::attach(|py| self.fill(py, usize::MAX));
+        }
+        self.let_go(self.is_begun);
     }
 }

@@ -118,7 +118,7 @@ impl Engine {
         let Some((&function, arguments)) = arguments.split_first() else {
             return Err(PyTypeError::new_err("submit needs a function to call"));
         };
-        let function = self.function_id(py, function, client)?;
+        let function = self.function_id(py, function)?;
         let mut parents = ParentList { engine: self, tasks: Vec::new(), is_foreign: false };
         let task = self.scratch.with(py, |scratch| {
             scratch.clear();
@@ -141,6 +141,7 @@ impl Engine {
 
     /// The way of calls that have to be pickled, or that have to wait for room.
     #[cold]
+    #[expect(clippy::too_many_arguments, reason = "what submit was given, and how far it came")]
     unsafe fn submit_slowly(
         &self,
         py: Python<'_>,
@@ -182,7 +183,15 @@ impl Engine {
     }
 
     /// Waits until fewer tasks are outstanding if that is what `error` is about and the executor is to block.
-    fn wait_for_room(&self, py: Python<'_>, client: &Client, error: SubmitError) -> PyResult<()> {
+    ///
+    /// # Errors
+    /// The refusal itself where waiting does not help; what a signal handler raises.
+    pub fn wait_for_room(
+        &self,
+        py: Python<'_>,
+        client: &Client,
+        error: SubmitError,
+    ) -> PyResult<()> {
         if !matches!(error, SubmitError::LimitReached { .. }) || !self.settings()?.block_when_full {
             return Err(error::submit(py, error));
         }
@@ -190,11 +199,14 @@ impl Engine {
         Ok(())
     }
 
-    fn function_id(
+    /// The id of a callable.
+    ///
+    /// # Errors
+    /// `TypeError` for what cannot be called; `UnpicklableError`.
+    pub fn function_id(
         &self,
         py: Python<'_>,
         function: *mut ffi::PyObject,
-        client: &Client,
     ) -> PyResult<FunctionId> {
         if let Some(id) = self.functions.with(py, |functions| functions.find(py, function)) {
             return Ok(id);
@@ -203,6 +215,7 @@ impl Engine {
         let function = unsafe { Bound::from_borrowed_ptr(py, function) };
         // Describing a function runs Python code, which may submit: the cache is not borrowed meanwhile.
         let described = crate::function::describe(&function)?;
+        let client = self.running_client(py)?;
         Ok(self.functions.with(py, |functions| functions.insert(described, client)))
     }
 }
