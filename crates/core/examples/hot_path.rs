@@ -1,4 +1,5 @@
-//! Prints what the machine itself costs per empty task: `cargo run --release -p gristmill-core --example hot_path`.
+//! Prints what the machine itself costs per empty task: `cargo run --release -p gristmill-core
+//! --example hot_path`.
 #![expect(clippy::print_stdout, reason = "a command talks to its terminal")]
 
 use std::hint::black_box;

@@ -11,7 +11,8 @@ use crate::{Core, Status};
 /// What may be done to a task that is to be cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelMode {
-    /// It is cancelled if it has not started. The answer is final: a task that may run is left alone.
+    /// It is cancelled if it has not started. The answer is final: a task that may run is left
+    /// alone.
     Unstarted,
     /// It is interrupted if it runs, and killed `grace_ns` later if it still does.
     Running {
@@ -26,7 +27,8 @@ pub enum CancelMode {
 pub enum CancelOutcome {
     /// It is cancelled: it has not run and will not.
     Cancelled,
-    /// It runs or may run; it was asked to stop and will be made to. It ends as cancelled unless it ends by itself first.
+    /// It runs or may run; it was asked to stop and will be made to. It ends as cancelled unless it
+    /// ends by itself first.
     Requested,
     /// It runs or may run and was left alone.
     AlreadyRunning,

@@ -1,4 +1,5 @@
-//! What an engine may do: sizes, windows, budgets. Every number that is a choice is here, with its reason.
+//! What an engine may do: sizes, windows, budgets. Every number that is a choice is here, with its
+//! reason.
 
 use crate::Budgets;
 
@@ -13,26 +14,33 @@ pub struct Config {
     pub spare_max: u16,
     /// Outstanding tasks from outside before `submit` refuses.
     pub outstanding_max: u64,
-    /// Outstanding tasks from tasks, callbacks and event loops above `outstanding_max` before they are refused too: they
-    /// cannot block, since what they would wait for may be behind them.
+    /// Outstanding tasks from tasks, callbacks and event loops above `outstanding_max` before they
+    /// are refused too: they cannot block, since what they would wait for may be behind them.
     pub overflow_max: u64,
-    /// Work a worker may have queued: long enough to hide the client's absence of a scheduler's wake-up, short enough
-    /// that little has to be taken back.
+    /// Work a worker may have queued: long enough to hide the client's absence of a scheduler's
+    /// wake-up, short enough that little has to be taken back.
     pub window_ns: u64,
-    /// Records in flight per worker at most, whatever the window: bounds what a dying worker sends back.
+    /// Records in flight per worker at most, whatever the window: bounds what a dying worker sends
+    /// back.
     pub depth_max: u32,
-    /// Records in flight per worker below which the window does not count: one runs, the next one is there when it ends.
+    /// Records in flight per worker below which the window does not count: one runs, the next one
+    /// is there when it ends.
     pub depth_min: u32,
-    /// Below this backlog a worker keeps getting the next task without a look at the others: records for one ring in a
-    /// row stay in one cache line, and nobody else could be faster by more than this.
+    /// Below this backlog a worker keeps getting the next task without a look at the others:
+    /// records for one ring in a row stay in one cache line, and nobody else could be faster by
+    /// more than this.
     pub cling_ns: u64,
-    /// A sleeping worker is woken only when the best awake one is busy for longer: what a wake-up costs both sides.
+    /// A sleeping worker is woken only when the best awake one is busy for longer: what a wake-up
+    /// costs both sides.
     pub wake_cost_ns: u64,
-    /// A running task is *long* after this time: nothing stays queued behind it while a worker idles.
+    /// A running task is *long* after this time: nothing stays queued behind it while a worker
+    /// idles.
     pub steal_after_ns: u64,
-    /// Records taken back at once: the marks and the re-sending of more would take longer than the wake-up they save.
+    /// Records taken back at once: the marks and the re-sending of more would take longer than the
+    /// wake-up they save.
     pub steal_max: u32,
-    /// Assumed run time of a function never seen: such tasks go to idle workers first, two at a time.
+    /// Assumed run time of a function never seen: such tasks go to idle workers first, two at a
+    /// time.
     pub unknown_run_ns: u32,
     /// Least cost of a task on a worker: claim, call and answer of an empty function.
     pub run_min_ns: u32,
@@ -40,15 +48,18 @@ pub struct Config {
     pub ticks_per_second: u64,
     /// Budgets of tasks that name none.
     pub budgets: Budgets,
-    /// From an interrupt to the kill, for tasks that name no grace: enough for `finally` blocks, short for a human.
+    /// From an interrupt to the kill, for tasks that name no grace: enough for `finally` blocks,
+    /// short for a human.
     pub grace_ns: u64,
-    /// Pause before a question is put again whose answer is under way (a full ring, an answer that is being drained).
+    /// Pause before a question is put again whose answer is under way (a full ring, an answer that
+    /// is being drained).
     pub recheck_ns: u64,
     /// A task that killed this many workers is lost whatever its budget.
     pub kills_max: u8,
     /// Tasks after which a worker is replaced; 0 is never.
     pub tasks_per_worker_max: u32,
-    /// Start failures in a row, with no live worker, that make the engine broken.
+    /// Rounds of failed starts in a row, with no live worker, that make the engine broken: one may
+    /// be a passing shortage.
     pub start_failures_max: u32,
     /// Pause after the first fruitless worker; doubles with each further one in a row.
     pub backoff_min_ns: u64,

@@ -1,7 +1,8 @@
 //! Who needs whose result: one edge per pair, in two lists at once.
 //!
-//! A child lists its edges in the order of its arguments. A parent that is not final lists them in a ring, so that one
-//! can be appended at the end and removed from the middle; a final parent lists none and only counts (`Task::holds`).
+//! A child lists its edges in the order of its arguments. A parent that is not final lists them in
+//! a ring, so that one can be appended at the end and removed from the middle; a final parent lists
+//! none and only counts (`Task::holds`).
 
 use crate::NONE;
 use crate::slab::Slab;
@@ -18,7 +19,8 @@ pub(crate) struct Edge {
     next_dependant: u32,
 }
 
-/// Makes the edge from `parent` to `child`; `listed` when the parent is not final. `last` is the child's last edge.
+/// Makes the edge from `parent` to `child`; `listed` when the parent is not final. `last` is the
+/// child's last edge.
 pub(crate) fn connect(
     tasks: &mut TaskTable,
     edges: &mut Slab<Edge>,

@@ -2,8 +2,8 @@
 
 use crate::Config;
 
-/// A run time in 16 bits: 11 bits of value, 5 of shift, so that a record keeps exactly what its slot's backlog was
-/// charged, and the sum never drifts.
+/// A run time in 16 bits: 11 bits of value, 5 of shift, so that a record keeps exactly what its
+/// slot's backlog was charged, and the sum never drifts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cost(u16);
 
@@ -56,7 +56,7 @@ impl Estimate {
         self.mean_ns = if self.mean_ns < 0.0 {
             ran_ns
         } else {
-            (ran_ns - self.mean_ns).mul_add(WEIGHT, self.mean_ns)
+            self.mean_ns + (ran_ns - self.mean_ns) * WEIGHT
         };
         if (self.mean_ns - self.coded_ns).abs() > STEP * self.coded_ns {
             self.code(min_ns);

@@ -22,7 +22,8 @@ impl Core {
         self.timers.set(&mut self.extras, task.extra, when);
     }
 
-    /// Begins to watch a task that was just sent: it cannot run out of time earlier than one timeout from now.
+    /// Begins to watch a task that was just sent: it cannot run out of time earlier than one
+    /// timeout from now.
     pub(crate) fn start_watch(&mut self, index: u32) {
         let extra = &mut self.extras[self.tasks[index].extra];
         if extra.timeout_ns != u64::MAX {
@@ -62,7 +63,8 @@ impl Core {
         }
     }
 
-    /// Interrupts a task that has run for its whole timeout; else sets the timer to when it will have.
+    /// Interrupts a task that has run for its whole timeout; else sets the timer to when it will
+    /// have.
     fn check_timeout(&mut self, index: u32, port: &mut impl Port) {
         let extra = self.tasks[index].extra;
         let timeout_ns = self.extras[extra].timeout_ns;
@@ -99,21 +101,19 @@ impl Core {
         }
     }
 
-    /// Kills the worker of a task that outran its grace, after everything behind it was taken back. If the worker has
-    /// gone on meanwhile the answer is under way, and nobody else is harmed.
+    /// Kills the worker of a task that outran its grace, after everything behind it was taken back.
+    /// If the worker has gone on meanwhile the answer is under way, and nobody else is harmed.
     fn kill_for(&mut self, index: u32, port: &mut impl Port) {
         let task = &self.tasks[index];
         let (slot, id, next) = (usize::from(task.slot), self.tasks.id(index), task.next);
-        let (is_waiting, is_cancelled) = (task.has(flag::WAITING), task.has(flag::CANCELLED));
+        let is_cancelled = task.has(flag::CANCELLED);
         let count = self.slots[slot].sequence(task.sequence) + 1;
         if self.slots[slot].state == SlotState::Ready {
             let behind: Vec<u32> = List::from(&self.tasks, next)
                 .filter(|&behind| !self.tasks[behind].has(flag::RECALLED))
                 .collect();
             let taken = self.recall(slot, &behind, port);
-            let is_alone = self.tasks[index].next == NONE;
-            if is_waiting || self.still_runs(index, count, is_alone, &port.progress(slot_id(slot)))
-            {
+            if self.still_runs(index, count, &port.progress(slot_id(slot))) {
                 self.set_state(slot, SlotState::Dying);
                 self.slots[slot].killed_for = Some(id);
                 self.counts.kills += 1;
@@ -130,15 +130,32 @@ impl Core {
         self.arm(index);
     }
 
-    /// Whether the record `count - 1` runs and nothing else does. One that never waited is the last one claimed. One that
-    /// did has seen others come and go in its wait: then it must be the only one left, and not the last one to end.
-    fn still_runs(&self, index: u32, count: u64, is_alone: bool, progress: &Progress) -> bool {
+    /// Whether the record `count - 1` runs, and nothing else but what runs in its wait. One that
+    /// never waited is the last one claimed. One that did has seen others come and go: then only
+    /// its descendants may be left behind it, and the last one that ended is neither itself nor one
+    /// in whose wait it ran.
+    fn still_runs(&self, index: u32, count: u64, progress: &Progress) -> bool {
         let has_waited = self.extras[self.tasks[index].extra].started_at != 0;
-        if has_waited {
-            is_alone && progress.ended != count
-        } else {
-            progress.started == count && progress.claimed == count && progress.ended < count
+        if !has_waited {
+            let is_last = progress.started == count && progress.claimed == count;
+            return is_last && progress.ended < count;
         }
+        let slot = &self.slots[usize::from(self.tasks[index].slot)];
+        let has_ended = |one: u32| slot.sequence(self.tasks[one].sequence) + 1 == progress.ended;
+        let below = |&one: &u32| Some(self.tasks[one].previous).filter(|&below| below != NONE);
+        let mut stack = std::iter::successors(Some(index), below);
+        let mut behind = List::from(&self.tasks, self.tasks[index].next);
+        !stack.any(has_ended) && behind.all(|other| self.descends(other, index))
+    }
+
+    /// Whether a task was submitted by `ancestor`, or by one that was.
+    fn descends(&self, index: u32, ancestor: u32) -> bool {
+        let parent = |&index: &u32| {
+            let extra = self.tasks[index].extra;
+            let parent = if extra == NONE { NONE } else { self.extras[extra].parent };
+            (parent != NONE).then_some(parent)
+        };
+        std::iter::successors(parent(&index), parent).any(|parent| parent == ancestor)
     }
 }
 

@@ -137,7 +137,8 @@ impl Core {
         root
     }
 
-    /// Frees a record that nobody needs. A failed task gives up its root, which has none itself: no recursion.
+    /// Frees a record that nobody needs. A failed task gives up its root, which has none itself: no
+    /// recursion.
     #[inline]
     pub(crate) fn free_if_unneeded(&mut self, index: u32) {
         let task = &self.tasks[index];

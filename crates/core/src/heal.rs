@@ -26,8 +26,8 @@ impl Core {
         self.wind_down(port);
     }
 
-    /// Tells that a slot's worker did not come up. After a permanent failure, or several in a row, while no worker lives,
-    /// the engine is broken: all its tasks are refused.
+    /// Tells that a slot's worker did not come up. After a permanent failure, or several rounds of
+    /// them, while no worker lives, the engine is broken: all its tasks are refused.
     pub fn slot_failed(
         &mut self,
         slot: SlotId,
@@ -42,8 +42,7 @@ impl Core {
         }
         self.set_state(place, SlotState::Absent);
         self.counts.start_failures += 1;
-        self.start_failures += 1;
-        self.judge_worker(false);
+        self.start_failures += u32::from(self.judge_worker(false));
         let is_up = |state| !matches!(state, SlotState::Absent | SlotState::Starting);
         let has_live = self.slots.iter().any(|slot| is_up(slot.state));
         let is_hopeless =
@@ -55,16 +54,22 @@ impl Core {
         self.wind_down(port);
     }
 
-    /// Lengthens the pause before the next start if a worker ended without having run anything.
-    pub(crate) fn judge_worker(&mut self, was_useful: bool) {
+    /// Lengthens the pause before the next start if a worker ended without having run anything;
+    /// says whether it did. Workers that end in the same pause count once: they were started
+    /// together, and ended by one cause.
+    pub(crate) fn judge_worker(&mut self, was_useful: bool) -> bool {
         if was_useful {
             self.fruitless = 0;
-            return;
+            return false;
+        }
+        if self.fruitless > 0 && self.now < self.backoff_until {
+            return false;
         }
         let shift = self.fruitless.min(20);
         self.fruitless += 1;
         let pause = (self.config.backoff_min_ns << shift).min(self.config.backoff_max_ns);
         self.backoff_until = self.now.saturating_add(pause);
+        true
     }
 
     /// How many ordinary workers and how many of the first spares there should be.
@@ -128,7 +133,7 @@ impl Core {
     }
 
     fn idle_spares(&self) -> impl Iterator<Item = usize> + '_ {
-        let spares = usize::from(self.config.workers)..self.slots.len();
+        let spares = usize::from(self.config.workers)..self.live_end;
         spares.filter(|&place| self.slots[place].is_idle())
     }
 

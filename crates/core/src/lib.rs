@@ -1,9 +1,11 @@
-//! The state machine of one client: the graph of its tasks, where each is placed, its budgets, deadlines and final state.
+//! The state machine of one client: the graph of its tasks, where each is placed, its budgets,
+//! deadlines and final state.
 //!
-//! Guarantees: every task that was accepted gets exactly one final state, told once through [`Port::finished`]; what may
-//! have started is placed again only within its budgets, what had not started always is; memory is that of the tasks that
-//! are outstanding or not released. All of it is a function of the calls: no thread, socket, file, clock or random source.
-//! It does not read rings, start processes or know what a payload means: that is behind [`Port`].
+//! Guarantees: every task that was accepted gets exactly one final state, told once through
+//! [`Port::finished`]; what may have started is placed again only within its budgets, what had not
+//! started always is; memory is that of the tasks that are outstanding or not released. All of it
+//! is a function of the calls: no thread, socket, file, clock or random source. It does not read
+//! rings, start processes or know what a payload means: that is behind [`Port`].
 //!
 //! Callers hold one lock around a [`Core`]. `now` is monotonic nanoseconds and never goes back.
 #![forbid(unsafe_code)]

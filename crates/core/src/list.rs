@@ -1,5 +1,5 @@
-//! Lists through the task records themselves: no allocation, removal from the middle in constant time. A task is in at
-//! most one.
+//! Lists through the task records themselves: no allocation, removal from the middle in constant
+//! time. A task is in at most one.
 
 use crate::NONE;
 use crate::task::TaskTable;

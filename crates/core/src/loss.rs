@@ -13,8 +13,8 @@ use crate::task::{State, flag};
 use crate::{Core, StartFailure, Status};
 
 impl Core {
-    /// Tells that a slot's worker is dead, after its last answers were taken in. Its started tasks are charged a loss, the
-    /// others are placed again, free of charge and in order.
+    /// Tells that a slot's worker is dead, after its last answers were taken in. Its started tasks
+    /// are charged a loss, the others are placed again, free of charge and in order.
     pub fn slot_lost(
         &mut self,
         slot: SlotId,
@@ -26,19 +26,20 @@ impl Core {
         self.now = now;
         let Some(place) = self.live_slot(slot) else { return };
         let state = self.slots[place].state;
-        if state == SlotState::Starting {
+        if state == SlotState::Starting && loss.cause != LossCause::Keeper {
             let failure = StartFailure { text: loss.detail, permanent: false };
             self.slot_failed(slot, failure, now, port);
             return;
         }
-        if self.slots[place].epoch != epoch {
+        if state != SlotState::Starting && self.slots[place].epoch != epoch {
             return;
         }
         let killed_for = self.slots[place].killed_for;
         let tasks = self.empty_slot(place, loss.progress.started);
         if state != SlotState::Retiring {
             self.counts.losses += 1;
-            self.judge_worker(loss.progress.started > 0 || killed_for.is_some());
+            let is_innocent = killed_for.is_some() || loss.cause == LossCause::Keeper;
+            self.judge_worker(is_innocent || loss.progress.started > 0);
         }
         let report = Arc::new(LossReport {
             slot,

@@ -55,6 +55,8 @@ pub struct Core {
     pub(crate) waiting_slots: u32,
     /// Slots of ordinary workers without a process.
     pub(crate) absent_slots: u32,
+    /// One past the last slot with a process: what is beyond need not be looked at.
+    pub(crate) live_end: usize,
     /// Something became ready other than by a submission: all slots are to be looked at.
     pub(crate) has_fresh: bool,
     /// Workers that ended without having run anything, in a row.
@@ -99,6 +101,7 @@ impl Core {
             deep_slots: 0,
             waiting_slots: 0,
             absent_slots: u32::from(config.workers),
+            live_end: 0,
             has_fresh: false,
             fruitless: 0,
             start_failures: 0,
@@ -117,8 +120,8 @@ impl Core {
         self.grow(port);
     }
 
-    /// Does what time asks for: deadlines, timeouts, graces, restarts, and what waits behind a long task while a worker
-    /// idles. Results that are in the rings should have been drained before.
+    /// Does what time asks for: deadlines, timeouts, graces, restarts, and what waits behind a long
+    /// task while a worker idles. Results that are in the rings should have been drained before.
     pub fn poll(&mut self, now: u64, port: &mut impl Port) {
         self.now = now;
         self.fire_timers(port);
@@ -140,7 +143,7 @@ impl Core {
         if self.may_steal() {
             wake = wake.min(now + self.config.steal_after_ns);
         }
-        if self.ready_count() > 0 && self.slots.iter().any(|slot| slot.full) {
+        if self.ready_count() > 0 && self.live_slots().iter().any(|slot| slot.full) {
             wake = wake.min(now + self.config.recheck_ns);
         }
         if self.wants_workers() {
@@ -152,8 +155,8 @@ impl Core {
         (wake != u64::MAX).then_some(wake.max(now))
     }
 
-    /// Whether somebody must keep draining and polling even if no caller waits for a result: what is outstanding needs
-    /// more than its answers.
+    /// Whether somebody must keep draining and polling even if no caller waits for a result: what
+    /// is outstanding needs more than its answers.
     #[must_use]
     pub fn has_obligations(&self) -> bool {
         self.ready_count() > 0
@@ -172,12 +175,14 @@ impl Core {
         }
     }
 
-    /// The arena blocks of payloads that were dropped since this was emptied last; the caller empties it.
+    /// The arena blocks of payloads that were dropped since this was emptied last; the caller
+    /// empties it.
     pub const fn freed_blocks(&mut self) -> &mut Vec<Block> {
         &mut self.freed
     }
 
-    /// Tasks whose records are in use: outstanding, or final and not released, or needed by another.
+    /// Tasks whose records are in use: outstanding, or final and not released, or needed by
+    /// another.
     #[must_use]
     pub const fn record_count(&self) -> u32 {
         self.tasks.len()
@@ -194,6 +199,18 @@ impl Core {
             self.absent_slots -= u32::from(before == SlotState::Absent);
             self.absent_slots += u32::from(state == SlotState::Absent);
         }
+        if state != SlotState::Absent {
+            self.live_end = self.live_end.max(slot + 1);
+        }
+        while self.live_end > 0 && self.slots[self.live_end - 1].state == SlotState::Absent {
+            self.live_end -= 1;
+        }
+    }
+
+    /// The slots up to the last one with a process.
+    #[inline]
+    pub(crate) fn live_slots(&self) -> &[Slot] {
+        &self.slots[..self.live_end]
     }
 
     /// Asserts what must hold between calls. Walks everything: for the simulation.

@@ -1,9 +1,10 @@
 //! Tasks that submit tasks and wait for them.
 //!
-//! A child is listed with its parent for as long as that attempt of the parent runs. A ready child waits in the queue of
-//! the slot where its parent runs, so that it is found there when the parent waits, and by every worker that has room. A
-//! waiting slot gets only children of its own stack. A task can wait only for tasks that it submitted: what waits for what
-//! is a tree, its leaves can always run in the wait of their parent, and so nothing hangs.
+//! A child is listed with its parent for as long as that attempt of the parent runs. A ready child
+//! waits in the queue of the slot where its parent runs, so that it is found there when the parent
+//! waits, and by every worker that has room. A waiting slot gets only children of its own stack. A
+//! task can wait only for tasks that it submitted: what waits for what is a tree, its leaves can
+//! always run in the wait of their parent, and so nothing hangs.
 
 use gristmill_wire::{SlotId, TaskId};
 
@@ -86,7 +87,8 @@ impl Core {
         }
     }
 
-    /// The slot in whose queue a task belongs: where its parent runs, unless that would not have it.
+    /// The slot in whose queue a task belongs: where its parent runs, unless that would not have
+    /// it.
     pub(crate) fn nested_slot(&self, index: u32) -> Option<usize> {
         let task = &self.tasks[index];
         if task.extra == NONE || task.has(flag::DECLINED) {
@@ -139,7 +141,8 @@ impl Core {
         }
     }
 
-    /// Cancels the children of a lost attempt that have certainly not started: nobody waits for them.
+    /// Cancels the children of a lost attempt that have certainly not started: nobody waits for
+    /// them.
     pub(crate) fn cancel_children(&mut self, index: u32, port: &mut impl Port) {
         for child in self.children(index) {
             let task = &self.tasks[child];
@@ -212,7 +215,8 @@ impl Core {
         }
     }
 
-    /// Home, if the parent waits there and could begin soon; else whoever has room; else home, if it has any.
+    /// Home, if the parent waits there and could begin soon; else whoever has room; else home, if
+    /// it has any.
     fn choose_nested(&self, slot: usize, port: &impl Port) -> Option<usize> {
         let home = &self.slots[slot];
         let has_room = home.waiting > 0 && home.has_room(&self.config);
@@ -234,8 +238,9 @@ impl Core {
         }
     }
 
-    /// When every worker waits, nothing else runs and no worker can be added: refuses the children that their parents'
-    /// workers would not run for want of stack. An error, where there would be a hang.
+    /// When every worker waits, nothing else runs and no worker can be added: refuses the children
+    /// that their parents' workers would not run for want of stack. An error, where there would be
+    /// a hang.
     pub(crate) fn refuse_too_deep(&mut self, port: &mut impl Port) {
         if self.waiting_slots == 0 || self.ready.is_empty() || self.wants_workers() {
             return;

@@ -4,8 +4,8 @@ use gristmill_wire::{ContextId, SlotId, TaskId};
 
 use crate::NONE;
 
-/// How often each kind of failure is answered by another attempt. They are separate: a crash never uses up what the
-/// user's own exceptions were given.
+/// How often each kind of failure is answered by another attempt. They are separate: a crash never
+/// uses up what the user's own exceptions were given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Budgets {
     /// Attempts after the user's function raised.
@@ -50,7 +50,8 @@ pub enum Origin {
     },
 }
 
-/// What few tasks have: options, timers, kin. Made when first needed, dropped when the task is final.
+/// What few tasks have: options, timers, kin. Made when first needed, dropped when the task is
+/// final.
 #[derive(Debug)]
 pub(crate) struct Extra {
     pub task: u32,

@@ -1,7 +1,7 @@
 //! Encoded bytes that travel with a task: its arguments, then its outcome.
 //!
-//! Guarantees: 24 bytes, so that two thirds of a record's cache lines are left for the rest of it; small payloads need no
-//! allocation. It does not know what the bytes mean.
+//! Guarantees: 24 bytes, so that two thirds of a record's cache lines are left for the rest of it;
+//! small payloads need no allocation. It does not know what the bytes mean.
 
 use gristmill_wire::PayloadKind;
 
@@ -57,7 +57,8 @@ impl Payload {
         Self(Repr::Inline { size: bytes.len() as u8, bytes: inline })
     }
 
-    /// Lets `fill` write `size` bytes in place: the way to move a record's body without a copy in between.
+    /// Lets `fill` write `size` bytes in place: the way to move a record's body without a copy in
+    /// between.
     #[inline]
     pub fn fill_with(size: usize, fill: impl FnOnce(&mut [u8])) -> Self {
         if size > INLINE_MAX {
@@ -71,8 +72,8 @@ impl Payload {
         Self(Repr::Inline { size: size as u8, bytes })
     }
 
-    /// Takes over a block of the arena. Whoever drops the payload must give the block back: `Core` hands the blocks of
-    /// payloads that it drops to `Core::freed_blocks`.
+    /// Takes over a block of the arena. Whoever drops the payload must give the block back: `Core`
+    /// hands the blocks of payloads that it drops to `Core::freed_blocks`.
     #[must_use]
     pub const fn in_arena(block: Block) -> Self {
         Self(Repr::Arena(block))

@@ -157,11 +157,12 @@ impl Core {
         if clings { Some(self.current) } else { self.choose_among_all(port) }
     }
 
-    /// The least loaded awake slot; the least loaded sleeping one if every awake one is busy for longer than a wake-up.
+    /// The least loaded awake slot; the least loaded sleeping one if every awake one is busy for
+    /// longer than a wake-up.
     fn choose_among_all(&self, port: &impl Port) -> Option<usize> {
         let mut awake: Option<(u64, usize)> = None;
         let mut asleep: Option<(u64, usize)> = None;
-        for (place, slot) in self.slots.iter().enumerate() {
+        for (place, slot) in self.live_slots().iter().enumerate() {
             if !slot.is_open(&self.config) || !self.is_usable(place) {
                 continue;
             }
@@ -250,7 +251,7 @@ impl Core {
 
     pub(crate) fn has_idle_worker(&self) -> bool {
         let idle = |place: usize| self.slots[place].is_idle() && self.is_usable(place);
-        (0..self.slots.len()).any(|place| idle(place) && self.slots[place].is_open(&self.config))
+        (0..self.live_end).any(|place| idle(place) && self.slots[place].is_open(&self.config))
     }
 
     /// The valid place of a slot whose process may speak.

@@ -11,7 +11,8 @@ use crate::{NONE, Payload, Status};
 #[must_use]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sent {
-    /// It is in the ring, under this sequence. Sequences of a slot grow; a new process may begin again at 0.
+    /// It is in the ring, under this sequence. Sequences of a slot grow; a new process may begin
+    /// again at 0.
     Written(u64),
     /// No room now. Nothing changed.
     Full,
@@ -29,8 +30,8 @@ pub enum TakeBack {
     Undecided,
 }
 
-/// What a worker says of its ring, each as a sequence plus 1, 0 for none. `claimed` and `started` only grow; `ended` is
-/// the last one, which in a wait is not the highest.
+/// What a worker says of its ring, each as a sequence plus 1, 0 for none. `claimed` and `started`
+/// only grow; `ended` is the last one, which in a wait is not the highest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
     /// Records looked at.
@@ -52,12 +53,14 @@ pub enum KillReason {
     Cancelled(TaskId),
 }
 
-/// The world as the machine sees it. Calls happen inside the machine's own calls and must not come back into it.
+/// The world as the machine sees it. Calls happen inside the machine's own calls and must not come
+/// back into it.
 pub trait Port {
     /// Writes the frame of a task into the slot's ring.
     fn send(&mut self, slot: SlotId, frame: Dispatch<'_>) -> Sent;
 
-    /// Tries to take records back, one heavy barrier for all; answers into `taken`, in the order of `sequences`.
+    /// Tries to take records back, one heavy barrier for all; answers into `taken`, in the order of
+    /// `sequences`.
     fn take_back(&mut self, slot: SlotId, sequences: &[u64], taken: &mut Vec<TakeBack>);
 
     /// What the slot's worker has claimed, started and ended.
@@ -72,7 +75,8 @@ pub trait Port {
     /// Starts a process. Comes back as `Core::slot_ready` or `Core::slot_failed`.
     fn spawn(&mut self, slot: SlotId);
 
-    /// Asks the slot's worker, which has nothing in flight, to leave. Comes back as `Core::slot_lost`.
+    /// Asks the slot's worker, which has nothing in flight, to leave. Comes back as
+    /// `Core::slot_lost`.
     fn retire(&mut self, slot: SlotId);
 
     /// Tells that a task is final: exactly once per task.
@@ -109,7 +113,8 @@ pub struct Dispatch<'a> {
     pub extension: Option<TaskExtension>,
 }
 
-/// The parents of a task with their results, in order. Cheap to clone: a first pass can add up sizes.
+/// The parents of a task with their results, in order. Cheap to clone: a first pass can add up
+/// sizes.
 #[derive(Debug, Clone)]
 pub struct Parents<'a> {
     tasks: &'a TaskTable,

@@ -7,8 +7,8 @@ use crate::task::{State, flag};
 use crate::{Attempt, Core, NONE, Status};
 
 impl Core {
-    /// Tries to take tasks back that are in flight in `slot`, given in ring order. Those taken are in no list any more
-    /// and are returned, in order; the others are marked and stay.
+    /// Tries to take tasks back that are in flight in `slot`, given in ring order. Those taken are
+    /// in no list any more and are returned, in order; the others are marked and stay.
     pub(crate) fn recall(&mut self, slot: usize, wanted: &[u32], port: &mut impl Port) -> Vec<u32> {
         if wanted.is_empty() {
             return Vec::new();
@@ -36,7 +36,8 @@ impl Core {
         taken
     }
 
-    /// The tasks in flight in `slot` that its worker has not claimed and that nobody recalled, in ring order.
+    /// The tasks in flight in `slot` that its worker has not claimed and that nobody recalled, in
+    /// ring order.
     pub(crate) fn unclaimed(&self, slot: usize, port: &impl Port) -> Vec<u32> {
         let claimed = port.progress(slot_id(slot)).claimed;
         let place = &self.slots[slot];
@@ -63,8 +64,8 @@ impl Core {
         }
     }
 
-    /// Puts a task that is in no list and had not started back in front, or ends it if that was asked for meanwhile;
-    /// says whether it will be placed again.
+    /// Puts a task that is in no list and had not started back in front, or ends it if that was
+    /// asked for meanwhile; says whether it will be placed again.
     pub(crate) fn return_unstarted(&mut self, index: u32, port: &mut impl Port) -> bool {
         let cancels = matches!(self.phase, Phase::Closing { cancels: true });
         if cancels || self.tasks[index].has(flag::CANCELLED) {
@@ -76,7 +77,8 @@ impl Core {
         true
     }
 
-    /// Makes a task that is in no list ready for another placement; what was asked of the last one is over.
+    /// Makes a task that is in no list ready for another placement; what was asked of the last one
+    /// is over.
     pub(crate) fn begin_attempt(&mut self, index: u32) {
         let task = &mut self.tasks[index];
         debug_assert!(task.state == State::Loose, "a placement is over before the next begins");

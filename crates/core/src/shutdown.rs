@@ -11,8 +11,9 @@ use crate::slots::SlotState;
 use crate::task::State;
 
 impl Core {
-    /// Accepts no more tasks from outside. What is outstanding runs to its end, or with `cancels` is cancelled as far as it
-    /// has not started; tasks that run may submit further ones only without `cancels`. Workers leave when nothing is left.
+    /// Accepts no more tasks from outside. What is outstanding runs to its end, or with `cancels`
+    /// is cancelled as far as it has not started; tasks that run may submit further ones only
+    /// without `cancels`. Workers leave when nothing is left.
     pub fn shut_down(&mut self, cancels: bool, now: u64, port: &mut impl Port) {
         self.now = now;
         match self.phase {
@@ -43,7 +44,8 @@ impl Core {
         }
     }
 
-    /// Ends everything because the client itself is broken: every outstanding task is refused with the reason.
+    /// Ends everything because the client itself is broken: every outstanding task is refused with
+    /// the reason.
     pub fn poison(&mut self, reason: &str, now: u64, port: &mut impl Port) {
         self.now = now;
         self.break_down(Phase::Poisoned(reason.into()), port);
@@ -64,6 +66,13 @@ impl Core {
             self.unlist(index);
             self.finish(index, Status::Refused, content, port);
         }
+    }
+
+    /// Records sent and not answered.
+    #[inline]
+    #[must_use]
+    pub const fn in_flight(&self) -> u64 {
+        self.in_flight
     }
 
     /// Whether every accepted task has its final state.

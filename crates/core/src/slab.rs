@@ -10,7 +10,8 @@ enum Entry<T> {
     Used(T),
 }
 
-/// Records by index; the index of a removed one is given out again, last in first out, so that the warm one comes first.
+/// Records by index; the index of a removed one is given out again, last in first out, so that the
+/// warm one comes first.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     entries: Vec<Entry<T>>,

@@ -26,7 +26,8 @@ pub(crate) struct Slot {
     pub epoch: Epoch,
     /// No room in the ring, until it answers something.
     pub full: bool,
-    /// Something was taken from behind its running task: nothing goes there again, until it answers something.
+    /// Something was taken from behind its running task: nothing goes there again, until it answers
+    /// something.
     pub stuck: bool,
     /// Tasks of its stack that wait for tasks they submitted.
     pub waiting: u32,
@@ -74,8 +75,9 @@ impl Slot {
                 || (self.backlog_ns < config.window_ns && count < config.depth_max))
     }
 
-    /// Whether ordinary tasks go here: nobody in its stack waits, nothing was just taken from it, and its process is not
-    /// used up. (A child of a waiting task goes home even then: else its parent would never end.)
+    /// Whether ordinary tasks go here: nobody in its stack waits, nothing was just taken from it,
+    /// and its process is not used up. (A child of a waiting task goes home even then: else its
+    /// parent would never end.)
     #[inline]
     pub fn is_open(&self, config: &Config) -> bool {
         let limit = config.tasks_per_worker_max;
@@ -85,7 +87,8 @@ impl Slot {
             && self.has_room(config)
     }
 
-    /// Whether it has run down far enough to be filled again: in batches, since a record alone costs a cache miss.
+    /// Whether it has run down far enough to be filled again: in batches, since a record alone
+    /// costs a cache miss.
     #[inline]
     pub fn is_low(&self, config: &Config) -> bool {
         let count = self.in_flight.len;

@@ -8,7 +8,8 @@ use crate::slots::SlotState;
 use crate::task::{State, flag};
 use crate::{Core, NONE};
 
-/// When a task crossed which border; the last attempt's. Ticks of the client's clock, 0 for what did not happen.
+/// When a task crossed which border; the last attempt's. Ticks of the client's clock, 0 for what
+/// did not happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tags {
     /// When it was submitted.
@@ -23,7 +24,8 @@ pub struct Tags {
     pub ran: Span,
     /// From the end of the run until the answer was published; resolution: the worker's batch.
     pub published_after: Span,
-    /// From the submission until the answer was drained; resolution: one reading per batch of answers.
+    /// From the submission until the answer was drained; resolution: one reading per batch of
+    /// answers.
     pub drained_after: Span,
 }
 
@@ -128,6 +130,23 @@ impl Core {
             slots: slots.collect(),
             ..self.counts.clone()
         }
+    }
+
+    /// What a final task has to say; `None` while it is not final or when it was released. The lean
+    /// half of [`Self::task`].
+    #[inline]
+    #[must_use]
+    pub fn outcome(&self, id: TaskId) -> Option<Outcome<'_>> {
+        let task = &self.tasks[self.tasks.find(id)?];
+        let is_final = task.state == State::Final;
+        is_final.then(|| task.content.outcome(task.status, task.has(flag::STARTED)))
+    }
+
+    /// Whether a task has its final state, or was released.
+    #[inline]
+    #[must_use]
+    pub fn is_final(&self, id: TaskId) -> bool {
+        self.tasks.find(id).is_none_or(|index| self.tasks[index].state == State::Final)
     }
 
     /// Looks at a task; `None` when it was released.

@@ -24,12 +24,13 @@ impl Core {
     pub(crate) fn may_steal(&self) -> bool {
         let has_more = |slot: &Slot| slot.has_more();
         self.deep_slots > 0
-            && ((self.slots.iter().any(has_more) && self.has_idle_worker()) || self.has_strayed())
+            && ((self.live_slots().iter().any(has_more) && self.has_idle_worker())
+                || self.has_strayed())
     }
 
     /// Takes half of what waits at the busiest worker, if that is worth a wake-up.
     fn steal_from_busiest(&mut self, port: &mut impl Port) {
-        let busiest = (0..self.slots.len())
+        let busiest = (0..self.live_end)
             .filter(|&place| self.is_worth_stealing_from(place))
             .max_by_key(|&place| self.slots[place].backlog_ns);
         if let Some(victim) = busiest {
@@ -43,9 +44,10 @@ impl Core {
         slot.has_more() && slot.backlog_ns > 2 * self.config.wake_cost_ns
     }
 
-    /// Takes what waits behind a long task, and half of what waits elsewhere, as long as there are idle workers.
+    /// Takes what waits behind a long task, and half of what waits elsewhere, as long as there are
+    /// idle workers.
     pub(crate) fn steal_from_long(&mut self, port: &mut impl Port) {
-        for victim in 0..self.slots.len() {
+        for victim in 0..self.live_end {
             if self.deep_slots == 0 || self.ready_count() > 0 || !self.has_idle_worker() {
                 return;
             }

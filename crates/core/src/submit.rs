@@ -81,8 +81,8 @@ impl SubmitError {
 }
 
 impl Core {
-    /// Whether a task of this origin would be accepted now: to be asked before its arguments are encoded, and by a caller
-    /// that waits for room.
+    /// Whether a task of this origin would be accepted now: to be asked before its arguments are
+    /// encoded, and by a caller that waits for room.
     ///
     /// # Errors
     /// All of [`SubmitError`] but `UnknownParent`.
@@ -114,7 +114,8 @@ impl Core {
         }
     }
 
-    /// Accepts a task and places it as far as possible. It may be final before this returns, when a parent has failed.
+    /// Accepts a task and places it as far as possible. It may be final before this returns, when a
+    /// parent has failed.
     ///
     /// # Errors
     /// [`SubmitError`]; the payload is dropped then.
@@ -189,7 +190,8 @@ impl Core {
         Ok(id)
     }
 
-    /// Makes the edges; `sequence` counts the unfinished parents. Stops at a parent that did not succeed.
+    /// Makes the edges; `sequence` counts the unfinished parents. Stops at a parent that did not
+    /// succeed.
     fn connect_parents(&mut self, child: u32, parents: &[TaskId]) -> Option<u32> {
         let mut last = NONE;
         let mut unfinished = 0;
@@ -216,7 +218,8 @@ impl Core {
         self.tasks[index].extra
     }
 
-    /// The future of a task is gone: its record goes once it is final and nobody needs its result. Until then it runs on.
+    /// The future of a task is gone: its record goes once it is final and nobody needs its result.
+    /// Until then it runs on.
     pub fn release(&mut self, id: TaskId) {
         if let Some(index) = self.tasks.find(id) {
             self.tasks[index].flags |= flag::RELEASED;

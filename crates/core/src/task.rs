@@ -1,7 +1,8 @@
 //! The record of a task and the table of them.
 //!
-//! A million outstanding tasks must fit: the record is 96 bytes. Four of its words change meaning when the task becomes
-//! final, because what places it (list, sequence, parents) is over when what is known of its run begins.
+//! A million outstanding tasks must fit: the record is 96 bytes. Four of its words change meaning
+//! when the task becomes final, because what places it (list, sequence, parents) is over when what
+//! is known of its run begins.
 
 use std::ops::{Index, IndexMut};
 
@@ -64,13 +65,15 @@ pub(crate) struct Task {
     pub previous: u32,
     /// Link; final: span of the run.
     pub next: u32,
-    /// Blocked: unfinished parents; sent: low half of the sequence; final: span before the publication.
+    /// Blocked: unfinished parents; sent: low half of the sequence; final: span before the
+    /// publication.
     pub sequence: u32,
     /// First edge to a parent; final: span from submission to drain.
     pub first_parent: u32,
     /// First edge to a dependant, a ring of edges; none once final.
     pub first_dependant: u32,
-    /// Who needs the record besides its future: unfinished dependants, and tasks whose failure it caused.
+    /// Who needs the record besides its future: unfinished dependants, and tasks whose failure it
+    /// caused.
     pub holds: u32,
     pub extra: u32,
     pub written: u32,

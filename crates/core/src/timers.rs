@@ -1,4 +1,5 @@
-//! When to look at which task: a heap with one entry per side record, removable, so that finished tasks leave nothing.
+//! When to look at which task: a heap with one entry per side record, removable, so that finished
+//! tasks leave nothing.
 
 use crate::NONE;
 use crate::options::Extra;
@@ -104,7 +105,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn gives_the_earliest_of_what_is_set(moves in proptest::collection::vec((0u32..8, 0u64..20), 1..60)) {
+        fn gives_the_earliest_of_what_is_set(
+            moves in proptest::collection::vec((0u32..8, 0u64..20), 1..60),
+        ) {
             let (mut timers, mut extras) = (Timers::new(), Slab::new());
             for task in 0..8 {
                 extras.insert(Extra::new(task, &TaskOptions::default(), &Config::default()));
@@ -116,7 +119,8 @@ mod tests {
                 model[extra as usize] = when;
                 let earliest = model.iter().copied().min().filter(|&when| when != u64::MAX);
                 prop_assert_eq!(timers.first().map(|first| first.0), earliest);
-                prop_assert_eq!(timers.len(), model.iter().filter(|&&when| when != u64::MAX).count());
+                let count = model.iter().filter(|&&when| when != u64::MAX).count();
+                prop_assert_eq!(timers.len(), count);
             }
         }
     }

@@ -1,11 +1,14 @@
-//! Runs the state machine of a client against simulated workers, in every order that a seed can think of.
+//! Runs the state machine of a client against simulated workers, in every order that a seed can
+//! think of.
 //!
-//! A seed draws a program (chains, fans, diamonds, tasks that submit tasks), an engine (workers, limits, budgets) and faults
-//! (exceptions, exits, kills at any step, a dying keeper, failing starts, cancels, timeouts, deadlines, shut-down), then
-//! interleaves single steps of the program, the client and the workers under a virtual clock. Checked at every step: each
-//! task gets one final state, and one that has a cause; nothing starts beyond its budgets, twice at a time, before its
-//! parents or after its end. Checked at the end: no task without a final state, no record, no process. When nothing can
-//! happen while a task is outstanding, that is a hang and a failure.
+//! A seed draws a program (chains, fans, diamonds, tasks that submit tasks), an engine (workers,
+//! limits, budgets) and faults (exceptions, exits, kills at any step, a dying keeper, failing
+//! starts, cancels, timeouts, deadlines, shut-down), then interleaves single steps of the program,
+//! the client and the workers under a virtual clock. Checked at every step: each task gets one
+//! final state, and one that has a cause; nothing starts beyond its budgets, twice at a time,
+//! before its parents or after its end. Checked at the end: no task without a final state, no
+//! record, no process. When nothing can happen while a task is outstanding, that is a hang and a
+//! failure.
 //!
 //! Not simulated: memory orders (the loom models of the ring), lost messages (a ring loses none).
 #![forbid(unsafe_code)]

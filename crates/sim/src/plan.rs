@@ -5,7 +5,8 @@ use gristmill_core::{Budgets, Config, TaskOptions};
 use crate::random::Random;
 use crate::worker::Course;
 
-/// The likelihoods of one seed, in percent, and its sizes: drawn once, so that seeds differ in kind.
+/// The likelihoods of one seed, in percent, and its sizes: drawn once, so that seeds differ in
+/// kind.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// Tasks that the program submits itself.

@@ -1,4 +1,5 @@
-//! A simulated worker: a task ring, a result ring, and one step at a time, so that every interleaving can happen.
+//! A simulated worker: a task ring, a result ring, and one step at a time, so that every
+//! interleaving can happen.
 
 use std::collections::VecDeque;
 

@@ -130,6 +130,12 @@ impl Port for World {
     fn kill(&mut self, slot: SlotId, why: KillReason) {
         let worker = self.worker(slot);
         assert!(worker.is_up, "a slot without a worker was killed");
+        let (KillReason::TimedOut(task) | KillReason::Cancelled(task)) = why;
+        let runs = worker.stack.iter().any(|frame| frame.record.task == task);
+        assert!(
+            runs || worker.dead.is_some(),
+            "a worker was killed for a task that it does not run"
+        );
         worker.dead.get_or_insert(9);
         self.log(|| format!("kill {slot}: {why:?}"));
     }

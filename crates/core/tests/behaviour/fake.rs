@@ -1,0 +1,266 @@
+//! A machine with rings that the test plays the workers of.
+
+use gristmill_core::{
+    AnswerOutcome, Attempt, Config, Core, Dispatch, Epoch, FunctionId, KillReason, Loss, LossCause,
+    Origin, Payload, Port, Progress, Sent, SlotId, Status, Submission, SubmitError, TakeBack,
+    TaskId, TaskOptions,
+};
+use gristmill_wire::{AnswerFrame, PayloadKind, Span, TaskFlags, Verdict};
+
+/// A record that was sent and not answered by the test.
+#[derive(Debug, Clone)]
+pub struct Sending {
+    pub slot: u16,
+    pub sequence: u64,
+    pub task: TaskId,
+    pub attempt: Attempt,
+    pub is_nested: bool,
+    pub parents: Vec<TaskId>,
+}
+
+#[derive(Debug, Default)]
+pub struct Rings {
+    pub sent: Vec<Sending>,
+    pub finished: Vec<(TaskId, Status)>,
+    pub spawned: Vec<u16>,
+    pub retired: Vec<u16>,
+    pub killed: Vec<u16>,
+    pub interrupted: Vec<(u16, u64)>,
+    pub progress: [Progress; 8],
+    pub next: [u64; 8],
+    pub asleep: [bool; 8],
+    pub room: Option<usize>,
+    pub refuses: bool,
+}
+
+impl Port for Rings {
+    fn send(&mut self, slot: SlotId, frame: Dispatch<'_>) -> Sent {
+        let place = usize::from(slot.0);
+        if self.refuses {
+            return Sent::Failed(Payload::copy_from(b"too large"));
+        }
+        if self
+            .room
+            .is_some_and(|room| self.sent.iter().filter(|one| one.slot == slot.0).count() >= room)
+        {
+            return Sent::Full;
+        }
+        self.asleep[place] = false;
+        let sequence = self.next[place];
+        self.next[place] += 1;
+        self.sent.push(Sending {
+            slot: slot.0,
+            sequence,
+            task: frame.id,
+            attempt: frame.attempt,
+            is_nested: frame.flags.has(TaskFlags::NESTED),
+            parents: frame.parents.map(|(parent, _)| parent).collect(),
+        });
+        Sent::Written(sequence)
+    }
+
+    fn take_back(&mut self, slot: SlotId, sequences: &[u64], taken: &mut Vec<TakeBack>) {
+        for &sequence in sequences {
+            if sequence < self.progress[usize::from(slot.0)].claimed {
+                taken.push(TakeBack::Undecided);
+            } else {
+                self.sent.retain(|one| (one.slot, one.sequence) != (slot.0, sequence));
+                taken.push(TakeBack::Taken);
+            }
+        }
+    }
+
+    fn progress(&self, slot: SlotId) -> Progress {
+        self.progress[usize::from(slot.0)]
+    }
+
+    fn interrupt(&mut self, slot: SlotId, sequence: u64) {
+        self.interrupted.push((slot.0, sequence));
+    }
+
+    fn kill(&mut self, slot: SlotId, _: KillReason) {
+        self.killed.push(slot.0);
+    }
+
+    fn spawn(&mut self, slot: SlotId) {
+        self.spawned.push(slot.0);
+        self.next[usize::from(slot.0)] = 0;
+        self.progress[usize::from(slot.0)] = Progress::default();
+    }
+
+    fn retire(&mut self, slot: SlotId) {
+        self.retired.push(slot.0);
+    }
+
+    fn finished(&mut self, task: TaskId, _: u64, status: Status) {
+        self.finished.push((task, status));
+    }
+
+    fn is_asleep(&self, slot: SlotId) -> bool {
+        self.asleep[usize::from(slot.0)]
+    }
+}
+
+/// A machine and its world.
+pub struct Engine {
+    pub core: Core,
+    pub port: Rings,
+    pub now: u64,
+}
+
+/// An engine whose workers are up.
+pub fn engine(workers: u16) -> Engine {
+    engine_with(Config { workers, spare_max: 0, ..Config::default() })
+}
+
+/// An engine with this configuration, its workers up.
+pub fn engine_with(config: Config) -> Engine {
+    let mut engine = starting(config);
+    for slot in engine.port.spawned.clone() {
+        engine.up(slot);
+    }
+    engine
+}
+
+/// An engine whose workers were asked for.
+pub fn starting(config: Config) -> Engine {
+    let mut engine = Engine { core: Core::new(config), port: Rings::default(), now: 1_000 };
+    engine.core.start(engine.now, &mut engine.port);
+    engine
+}
+
+impl Engine {
+    pub fn up(&mut self, slot: u16) {
+        self.core.slot_ready(SlotId(slot), Epoch(1), self.now, &mut self.port);
+    }
+
+    pub fn submit(&mut self) -> TaskId {
+        self.submit_as(&[], None, Origin::External).unwrap()
+    }
+
+    pub fn submit_with(&mut self, options: TaskOptions) -> TaskId {
+        self.submit_as(&[], Some(options), Origin::External).unwrap()
+    }
+
+    pub fn submit_after(&mut self, parents: &[TaskId]) -> TaskId {
+        self.submit_as(parents, None, Origin::External).unwrap()
+    }
+
+    pub fn submit_from(&mut self, parent: TaskId) -> TaskId {
+        let slot = self.core.task(parent).unwrap().slot.unwrap();
+        self.submit_as(&[], None, Origin::Nested { slot, parent }).unwrap()
+    }
+
+    pub fn submit_as(
+        &mut self,
+        parents: &[TaskId],
+        options: Option<TaskOptions>,
+        origin: Origin,
+    ) -> Result<TaskId, SubmitError> {
+        let submission = Submission {
+            function: FunctionId(0),
+            payload: Payload::EMPTY,
+            handle: 0,
+            submitted_ticks: 0,
+            parents,
+            options: options.as_ref(),
+            origin,
+        };
+        self.core.submit(submission, self.now, &mut self.port)
+    }
+
+    /// The worker's record of a task.
+    pub fn record(&self, task: TaskId) -> Sending {
+        self.port.sent.iter().find(|one| one.task == task).expect("it was sent").clone()
+    }
+
+    pub fn is_sent(&self, task: TaskId) -> bool {
+        self.port.sent.iter().any(|one| one.task == task)
+    }
+
+    /// The worker claims and starts a task.
+    pub fn start(&mut self, task: TaskId) {
+        let record = self.record(task);
+        let progress = &mut self.port.progress[usize::from(record.slot)];
+        progress.claimed = record.sequence + 1;
+        progress.started = record.sequence + 1;
+        progress.started_at_ns = self.now;
+    }
+
+    /// The worker claims a record and answers it after `ran_ns`.
+    pub fn answer_in(&mut self, task: TaskId, verdict: Verdict, ran_ns: u64) -> AnswerOutcome {
+        let record = self.record(task);
+        self.port.sent.retain(|one| one.task != task);
+        let progress = &mut self.port.progress[usize::from(record.slot)];
+        progress.claimed = progress.claimed.max(record.sequence + 1);
+        if verdict.has_started() {
+            progress.started = progress.started.max(record.sequence + 1);
+            progress.ended = record.sequence + 1;
+        }
+        self.answer_record(&record, verdict, ran_ns)
+    }
+
+    pub fn answer(&mut self, task: TaskId, verdict: Verdict) -> AnswerOutcome {
+        self.answer_in(task, verdict, 1_000)
+    }
+
+    /// An answer arrives, whatever the record's state.
+    pub fn answer_record(
+        &mut self,
+        record: &Sending,
+        verdict: Verdict,
+        ran_ns: u64,
+    ) -> AnswerOutcome {
+        let frame = AnswerFrame {
+            task: record.task,
+            sequence: u32::try_from(record.sequence).unwrap(),
+            attempt: record.attempt,
+            verdict,
+            payload: PayloadKind::Inline,
+            started_ticks: 1,
+            claimed_before: Span::from_ticks(2),
+            ran: Span::from_ticks(ran_ns),
+            published_after: Span::from_ticks(3),
+            payload_size: 0,
+        };
+        let slot = SlotId(record.slot);
+        self.core.answered(slot, &frame, Payload::copy_from(b"x"), self.now, &mut self.port)
+    }
+
+    /// A worker dies.
+    pub fn lose(&mut self, slot: u16) {
+        self.port.sent.retain(|one| one.slot != slot);
+        let progress = self.port.progress[usize::from(slot)];
+        let loss = Loss {
+            cause: LossCause::Signal(9),
+            pid: 7,
+            oom: false,
+            detail: "last words".into(),
+            progress,
+        };
+        self.core.slot_lost(SlotId(slot), Epoch(1), loss, self.now, &mut self.port);
+    }
+
+    /// Time passes; the machine is polled whenever it asked for it.
+    pub fn pass(&mut self, ns: u64) {
+        let until = self.now + ns;
+        while let Some(wake) = self.core.next_wake(self.now).filter(|&wake| wake <= until) {
+            self.now = wake.max(self.now + 1);
+            self.core.poll(self.now, &mut self.port);
+        }
+        self.now = until;
+        self.core.poll(self.now, &mut self.port);
+    }
+
+    pub fn status(&self, task: TaskId) -> Option<Status> {
+        self.core.task(task).expect("it is not released").status
+    }
+
+    /// The workers learn that the function takes this long.
+    pub fn teach(&mut self, ran_ns: u64) {
+        let task = self.submit();
+        let _outcome = self.answer_in(task, Verdict::Returned, ran_ns);
+        self.core.release(task);
+        self.port.finished.clear();
+    }
+}

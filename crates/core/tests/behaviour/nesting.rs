@@ -1,0 +1,109 @@
+//! Tasks that submit tasks and wait for them.
+
+use gristmill_core::{Config, Outcome, Status, TaskId};
+use gristmill_wire::Verdict::{Declined, Returned};
+
+use crate::fake::{Engine, engine, engine_with};
+
+fn wait(engine: &mut Engine, task: TaskId, on: bool) {
+    let slot = engine.core.task(task).unwrap().slot.unwrap();
+    engine.core.waiting(slot, task, on, engine.now, &mut engine.port);
+}
+
+/// A task that runs on the first worker and waits for its only child.
+fn waiting_parent(engine: &mut Engine) -> (TaskId, TaskId) {
+    let parent = engine.submit();
+    engine.start(parent);
+    let child = engine.submit_from(parent);
+    wait(engine, parent, true);
+    (parent, child)
+}
+
+#[test]
+fn a_child_runs_in_its_parents_wait_when_there_is_one_worker() {
+    let mut engine = engine(1);
+    let (parent, child) = waiting_parent(&mut engine);
+    let record = engine.record(child);
+    assert!(record.is_nested && record.slot == 0);
+    let _outcome = engine.answer(child, Returned);
+    wait(&mut engine, parent, false);
+    let _outcome = engine.answer(parent, Returned);
+    assert_eq!(engine.status(parent), Some(Status::Succeeded));
+}
+
+#[test]
+fn strangers_leave_a_worker_that_waits_and_come_back_when_it_does_not() {
+    let mut engine = engine(1);
+    let parent = engine.submit();
+    let stranger = engine.submit();
+    engine.start(parent);
+    let child = engine.submit_from(parent);
+    wait(&mut engine, parent, true);
+    assert!(!engine.is_sent(stranger) && engine.is_sent(child));
+    let _outcome = engine.answer(child, Returned);
+    assert!(!engine.is_sent(stranger), "it must not run in a wait for another");
+    wait(&mut engine, parent, false);
+    assert!(engine.is_sent(stranger));
+}
+
+#[test]
+fn a_spare_worker_does_the_work_of_one_that_waits_and_leaves_later() {
+    let config = Config { spare_max: 1, spare_linger_ns: 1_000_000, ..Config::default() };
+    let mut engine = engine_with(config);
+    let (parent, child) = waiting_parent(&mut engine);
+    let stranger = engine.submit();
+    assert_eq!(engine.port.spawned, [0, 1]);
+    engine.up(1);
+    assert_eq!(engine.record(stranger).slot, 1);
+    let _outcome = engine.answer(stranger, Returned);
+    let _outcome = engine.answer(child, Returned);
+    wait(&mut engine, parent, false);
+    let next = engine.submit();
+    assert_eq!(engine.record(next).slot, 0, "a spare one is for waits only");
+    engine.pass(2_000_000);
+    assert_eq!(engine.port.retired, [1]);
+}
+
+#[test]
+fn a_child_that_queues_behind_a_long_task_elsewhere_is_brought_home() {
+    let mut engine = engine(2);
+    let (parent, long, filler) = (engine.submit(), engine.submit(), engine.submit());
+    assert_eq!([parent, long, filler].map(|task| engine.record(task).slot), [0, 1, 0]);
+    engine.start(parent);
+    engine.start(long);
+    let child = engine.submit_from(parent);
+    assert_eq!(engine.record(child).slot, 1);
+    wait(&mut engine, parent, true);
+    engine.pass(200_000);
+    let record = engine.record(child);
+    assert!(record.slot == 0 && record.is_nested);
+}
+
+#[test]
+fn the_children_of_a_lost_parent_that_had_not_started_are_cancelled() {
+    let mut engine = engine(1);
+    let (parent, child) = waiting_parent(&mut engine);
+    engine.lose(0);
+    assert_eq!(engine.status(parent), Some(Status::Lost));
+    assert_eq!(engine.status(child), Some(Status::Cancelled));
+}
+
+#[test]
+fn a_child_outlives_a_parent_that_did_not_wait() {
+    let mut engine = engine(1);
+    let parent = engine.submit();
+    engine.start(parent);
+    let child = engine.submit_from(parent);
+    let _outcome = engine.answer(parent, Returned);
+    let _outcome = engine.answer(child, Returned);
+    assert_eq!(engine.status(child), Some(Status::Succeeded));
+}
+
+#[test]
+fn too_deep_a_nesting_is_an_error_and_not_a_hang() {
+    let mut engine = engine(1);
+    let (parent, child) = waiting_parent(&mut engine);
+    let _outcome = engine.answer(child, Declined);
+    assert_eq!(engine.core.task(child).unwrap().outcome, Some(Outcome::NestedTooDeep));
+    assert_eq!(engine.status(parent), None);
+}

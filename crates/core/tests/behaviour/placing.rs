@@ -1,0 +1,141 @@
+//! Where tasks go.
+
+use gristmill_core::{Config, TaskOptions};
+use gristmill_wire::Verdict::Returned;
+
+use crate::fake::{Engine, engine, engine_with};
+
+/// Submits tasks and says which worker each was sent to.
+fn submit_and_look(engine: &mut Engine, count: usize) -> Vec<u16> {
+    let tasks: Vec<_> = (0..count).map(|_| engine.submit()).collect();
+    tasks.into_iter().map(|task| engine.record(task).slot).collect()
+}
+
+#[test]
+fn tasks_of_an_unknown_function_go_to_idle_workers_first() {
+    let mut engine = engine(3);
+    let slots = submit_and_look(&mut engine, 3);
+    assert_eq!(slots, [0, 1, 2]);
+}
+
+#[test]
+fn short_tasks_share_a_worker_and_leave_the_sleeping_one_asleep() {
+    let mut engine = engine(2);
+    engine.teach(100);
+    engine.port.asleep[1] = true;
+    for _ in 0..100 {
+        let task = engine.submit();
+        assert_eq!(engine.record(task).slot, 0);
+    }
+    assert!(engine.port.asleep[1]);
+}
+
+#[test]
+fn a_sleeping_worker_is_woken_when_the_backlog_is_longer_than_the_wake_up() {
+    let mut engine = engine(2);
+    engine.teach(20_000);
+    engine.port.asleep[1] = true;
+    let slots = submit_and_look(&mut engine, 4);
+    assert_eq!(slots, [0, 0, 0, 1], "60 us of work wait, a wake-up costs 50");
+}
+
+#[test]
+fn a_worker_is_sent_a_window_of_work_and_filled_up_when_half_is_done() {
+    let mut engine = engine(1);
+    engine.teach(20_000);
+    let tasks: Vec<_> = (0..30).map(|_| engine.submit()).collect();
+    assert_eq!(engine.port.sent.len(), 10, "200 us at 20 us each");
+    for &task in &tasks[..5] {
+        let _outcome = engine.answer_in(task, Returned, 20_000);
+    }
+    assert_eq!(engine.port.sent.len(), 5, "not one by one");
+    let _outcome = engine.answer_in(tasks[5], Returned, 20_000);
+    assert_eq!(engine.port.sent.len(), 10);
+    let order: Vec<_> = engine.port.sent.iter().map(|one| one.task).collect();
+    assert_eq!(order, tasks[6..16], "first in, first out");
+}
+
+#[test]
+fn a_higher_priority_is_placed_earlier() {
+    let mut engine = engine(1);
+    let (first, _second) = (engine.submit(), engine.submit());
+    let low = engine.submit_with(TaskOptions { priority: -1, ..TaskOptions::default() });
+    let plain = engine.submit();
+    let high = engine.submit_with(TaskOptions { priority: 5, ..TaskOptions::default() });
+    for (done, next) in [(first, high), (high, plain), (plain, low)] {
+        let _outcome = engine.answer_in(done, Returned, 1_000_000);
+        if !engine.is_sent(next) {
+            let other = engine.port.sent[0].task;
+            let _outcome = engine.answer_in(other, Returned, 1_000_000);
+        }
+        assert!(engine.is_sent(next));
+    }
+}
+
+#[test]
+fn a_short_task_does_not_wait_behind_a_long_one_while_a_worker_idles() {
+    let mut engine = engine(2);
+    engine.teach(100);
+    let (long, short) = (engine.submit(), engine.submit());
+    assert_eq!((engine.record(long).slot, engine.record(short).slot), (0, 0));
+    engine.start(long);
+    assert!(engine.core.has_obligations(), "somebody must look at it");
+    engine.pass(200_000);
+    assert_eq!(engine.record(short).slot, 1);
+    let next = engine.submit();
+    assert_eq!(engine.record(next).slot, 1, "nothing else goes behind the long one");
+    assert_eq!(engine.core.stats().stolen, 1);
+}
+
+#[test]
+fn a_worker_that_runs_dry_takes_half_of_what_waits_elsewhere() {
+    let mut engine = engine(2);
+    engine.teach(19_000);
+    let tasks: Vec<_> = (0..20).map(|_| engine.submit()).collect();
+    let (zero, one): (Vec<_>, Vec<_>) =
+        tasks.into_iter().partition(|&task| engine.record(task).slot == 0);
+    for task in one {
+        let _outcome = engine.answer_in(task, Returned, 19_000);
+    }
+    let moved = zero.iter().filter(|&&task| engine.record(task).slot == 1).count();
+    assert_eq!(moved, zero.len() / 2);
+}
+
+#[test]
+fn a_full_ring_keeps_its_task_for_later() {
+    let mut engine = engine(1);
+    engine.port.room = Some(1);
+    let (first, second) = (engine.submit(), engine.submit());
+    assert!(!engine.is_sent(second));
+    let _outcome = engine.answer(first, Returned);
+    assert!(engine.is_sent(second));
+}
+
+#[test]
+fn a_full_ring_without_an_answer_to_come_is_tried_again() {
+    let mut engine = engine(1);
+    engine.port.room = Some(0);
+    let task = engine.submit();
+    engine.port.room = None;
+    engine.pass(2_000_000);
+    assert!(engine.is_sent(task));
+}
+
+#[test]
+fn a_worker_is_replaced_after_its_number_of_tasks() {
+    let mut engine = engine_with(Config {
+        workers: 1,
+        spare_max: 0,
+        tasks_per_worker_max: 2,
+        ..Config::default()
+    });
+    let tasks: Vec<_> = (0..3).map(|_| engine.submit()).collect();
+    assert!(!engine.is_sent(tasks[2]));
+    let _outcome = engine.answer(tasks[0], Returned);
+    let _outcome = engine.answer(tasks[1], Returned);
+    assert_eq!(engine.port.retired, [0]);
+    engine.lose(0);
+    engine.up(0);
+    assert!(engine.is_sent(tasks[2]));
+    assert_eq!(engine.core.stats().losses, 0, "it left when asked");
+}
