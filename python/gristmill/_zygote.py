@@ -98,7 +98,9 @@ def _work(slot: int, epoch: int, segment: int, world: dict[str, Any]) -> NoRetur
         os.environ["GRISTMILL_WORKER"] = f"{slot}.{epoch}.{os.environ.get('GRISTMILL_TREE', '')}"
         _world.settle(world)
         signal.signal(_native.INTERRUPT_SIGNAL, _on_interrupt)
-        _native.serve(segment, slot, world["spin_us"], lambda: _initialize(world))
+        # A polling caller has a core of its own: the workers that poll beside it are no more than the other cores.
+        spin_us = world["spin_us"] if slot < max(1, _native.cpu_count() - 1) else 0.0
+        _native.serve(segment, slot, spin_us, lambda: _initialize(world))
         code = 0
     except BaseException:
         traceback.print_exc()

@@ -6,6 +6,7 @@ use gristmill_wire::{ANSWER_WORDS, AnswerFrame, FrameError, Kind, PayloadKind, S
 
 use crate::inner::Inner;
 use crate::lanes::Order;
+use crate::lead::Leader;
 
 /// One record, copied out of a result ring.
 enum Arrival {
@@ -29,10 +30,7 @@ impl Inner {
             self.core.poll(now, &mut self.lanes);
         }
         if count > 0 {
-            self.lead.note_attended();
-            if self.polling > 0 {
-                self.shared.kick();
-            }
+            self.attended();
         }
         self.settle();
     }
@@ -47,8 +45,16 @@ impl Inner {
             if is_waiting {
                 let slot = SlotId(u16::try_from(slot).unwrap_or(u16::MAX));
                 self.drain_lane(slot, SUBMIT_SHARE, now);
-                self.lead.note_attended();
+                self.attended();
             }
+        }
+    }
+
+    /// Records were taken in: the attendant need not hurry, and whoever watches the rings has to look anew.
+    fn attended(&mut self) {
+        self.lead.note_attended();
+        if self.lead.leader() != Leader::Nobody {
+            self.shared.kick();
         }
     }
 

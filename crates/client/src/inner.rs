@@ -64,8 +64,6 @@ pub(crate) struct Inner {
     next_key: u64,
     /// Counts submits.
     pub burst: u32,
-    /// Threads that poll the rings.
-    pub polling: usize,
     pub watched: HashMap<TaskId, Listeners>,
     /// Final tasks for the waiters of the layer above, and for its callbacks.
     pub waiter_notices: VecDeque<TaskId>,
@@ -89,7 +87,6 @@ impl Inner {
             waiters: Vec::new(),
             next_key: 0,
             burst: 0,
-            polling: 0,
             watched: HashMap::new(),
             waiter_notices: VecDeque::new(),
             callback_notices: VecDeque::new(),
@@ -121,9 +118,12 @@ impl Inner {
             for (task, handle, status) in std::mem::take(&mut self.lanes.finished) {
                 self.tell(task, handle, status);
             }
-            self.lanes.names.drain(..).for_each(|(task, name)| {
-                self.names.insert(task, name);
-            });
+            for (task, name) in std::mem::take(&mut self.lanes.names) {
+                // A task whose future is gone already is freed with its end.
+                if self.core.outcome(task).is_some() {
+                    self.names.insert(task, name);
+                }
+            }
             let orders = std::mem::take(&mut self.lanes.orders);
             for order in orders {
                 self.obey(&order);

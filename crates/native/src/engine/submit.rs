@@ -216,7 +216,10 @@ impl Engine {
         // Describing a function runs Python code, which may submit: the cache is not borrowed meanwhile.
         let described = crate::function::describe(&function)?;
         let client = self.running_client(py)?;
-        Ok(self.functions.with(py, |functions| functions.insert(described, client)))
+        let (id, forgotten) =
+            self.functions.with(py, |functions| functions.insert(described, client));
+        drop(forgotten);
+        Ok(id)
     }
 }
 

@@ -3,8 +3,9 @@
 use super::Words;
 use gristmill_sync::atomic::Ordering;
 
-/// Where a reader's next record will appear: for threads that poll, or sleep, without the reader in
-/// their hands. Once the reader has gone past that place it may say yes for nothing, never no in vain.
+/// Where a reader's next record will appear: for threads that poll, or are about to sleep, without the
+/// reader in their hands. Once the reader has gone past that place it says yes for nothing, and after
+/// a whole lap it may say no in vain: whoever moves the reader tells those who watch.
 #[derive(Debug, Clone)]
 pub struct RingWatch<W> {
     words: W,
