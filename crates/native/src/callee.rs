@@ -1,7 +1,7 @@
 //! The worker's side of Python functions: definitions to callables, payloads to arguments, outcomes to payloads.
 
 use gristmill_wire::{FunctionId, ParentEntry, Verdict};
-use gristmill_worker::{Call, Callee, ParentList, Reply};
+use gristmill_worker::{Call, Callee, Reply};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -41,7 +41,7 @@ impl PythonCallee {
     }
 
     fn try_call(&mut self, py: Python<'_>, call: &Call<'_>, out: &mut Vec<u8>) -> PyResult<()> {
-        let mut parents = TaskParents { list: call.parents, arrays: &self.arrays };
+        let mut parents = TaskParents { values: call.parents.iter().collect(), arrays: &self.arrays };
         decode_call(py, call.payload, &mut parents, &self.arrays, &mut self.arguments)?;
         let function = match self.functions.get(call.function.0 as usize) {
             Some(Some(Known::Callable(function))) => function.as_ptr(),
@@ -139,14 +139,14 @@ impl Callee for PythonCallee {
 }
 
 struct TaskParents<'a> {
-    list: ParentList<'a>,
+    values: Vec<(ParentEntry, &'a [u8])>,
     arrays: &'a ArrayTypes,
 }
 
 impl Parents for TaskParents<'_> {
     fn parent(&mut self, py: Python<'_>, index: u16) -> PyResult<Owned> {
-        let (entry, bytes) =
-            self.list.get(index).ok_or_else(|| malformed("it lacks one of its parents"))?;
+        let value = self.values.get(usize::from(index)).copied();
+        let (entry, bytes) = value.ok_or_else(|| malformed("it lacks one of its parents"))?;
         if entry.flags & ParentEntry::ARENA != 0 {
             return Err(malformed("a parent of it is in no arena of this worker"));
         }

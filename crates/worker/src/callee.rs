@@ -23,18 +23,14 @@ pub struct ParentList<'a> {
 }
 
 impl<'a> ParentList<'a> {
-    /// The entry and the bytes of parent `index`; `None` beyond the last or when the record is malformed.
-    #[must_use]
-    pub fn get(&self, index: u16) -> Option<(ParentEntry, &'a [u8])> {
+    /// The entries and the bytes of all parents, in order; fewer than [`Self::count`] when the record is malformed.
+    pub fn iter(&self) -> impl Iterator<Item = (ParentEntry, &'a [u8])> {
         let mut rest = self.bytes;
-        for place in 0..self.count {
+        (0..self.count).map_while(move |_| {
             let (entry, bytes, behind) = split_parent(rest)?;
-            if place == index {
-                return Some((entry, bytes));
-            }
             rest = behind;
-        }
-        None
+            Some((entry, bytes))
+        })
     }
 
     /// How many there are.
@@ -45,7 +41,7 @@ impl<'a> ParentList<'a> {
 }
 
 /// Takes one parent off the front: its entry, its bytes, and what is behind them.
-pub(crate) fn split_parent(bytes: &[u8]) -> Option<(ParentEntry, &[u8], &[u8])> {
+fn split_parent(bytes: &[u8]) -> Option<(ParentEntry, &[u8], &[u8])> {
     let (first, rest) = bytes.split_first_chunk::<8>()?;
     let (second, rest) = rest.split_first_chunk::<8>()?;
     let entry = ParentEntry::from_words([u64::from_le_bytes(*first), u64::from_le_bytes(*second)]);

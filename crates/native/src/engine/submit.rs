@@ -1,5 +1,7 @@
 //! `submit`: from a call in Python to a task with a future.
 
+use std::collections::HashMap;
+
 use gristmill_client::{Call, Client, SubmitError, TaskOptions};
 use gristmill_wire::{FunctionId, TaskId};
 use pyo3::exceptions::PyTypeError;
@@ -52,8 +54,28 @@ pub unsafe fn all_arguments<'a>(
 struct ParentList {
     engine: *const Engine,
     tasks: Vec<TaskId>,
+    /// Where those behind the first few are.
+    places: Option<HashMap<TaskId, u16>>,
     /// A future of another engine was met: only its result can be passed on.
     is_foreign: bool,
+}
+
+/// So many parents are searched one by one.
+const FEW_PARENTS: usize = 16;
+
+impl ParentList {
+    #[inline]
+    fn new(engine: &Engine) -> Self {
+        Self { engine, tasks: Vec::new(), places: None, is_foreign: false }
+    }
+
+    fn place_of(&self, task: TaskId) -> Option<u16> {
+        let few = &self.tasks[..self.tasks.len().min(FEW_PARENTS)];
+        match few.iter().position(|&known| known == task) {
+            Some(place) => u16::try_from(place).ok(),
+            None => self.places.as_ref()?.get(&task).copied(),
+        }
+    }
 }
 
 impl ParentSink for ParentList {
@@ -69,11 +91,15 @@ impl ParentSink for ParentList {
             return None;
         }
         let task = future.task();
-        let place = self.tasks.iter().position(|&known| known == task).unwrap_or_else(|| {
-            self.tasks.push(task);
-            self.tasks.len() - 1
-        });
-        u16::try_from(place).ok()
+        if let Some(place) = self.place_of(task) {
+            return Some(place);
+        }
+        let place = u16::try_from(self.tasks.len()).ok()?;
+        self.tasks.push(task);
+        if self.tasks.len() > FEW_PARENTS {
+            self.places.get_or_insert_default().insert(task, place);
+        }
+        Some(place)
     }
 }
 
@@ -119,7 +145,7 @@ impl Engine {
             return Err(PyTypeError::new_err("submit needs a function to call"));
         };
         let function = self.function_id(py, function)?;
-        let mut parents = ParentList { engine: self, tasks: Vec::new(), is_foreign: false };
+        let mut parents = ParentList::new(self);
         let task = self.scratch.with(py, |scratch| {
             scratch.clear();
             // SAFETY: passed on from the caller; encoding natively runs no Python code.
@@ -152,7 +178,7 @@ impl Engine {
         refusal: Option<SubmitError>,
     ) -> PyResult<TaskId> {
         let client = self.running_client(py)?;
-        let mut parents = ParentList { engine: self, tasks: Vec::new(), is_foreign: false };
+        let mut parents = ParentList::new(self);
         let mut payload = Vec::new();
         // SAFETY: passed on from the caller.
         unsafe {
@@ -160,7 +186,7 @@ impl Engine {
                 == Encoded::Foreign
             {
                 payload.clear();
-                parents.tasks.clear();
+                parents = ParentList::new(self);
                 pickle(py, arguments, names, &mut parents, &mut payload)?;
             }
         }
