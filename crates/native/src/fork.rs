@@ -1,27 +1,27 @@
-//! Whether this process is a forked child: then no engine of its parent is touched, whose mutexes may be locked for ever.
+//! How often this process was forked off: an engine of another generation belongs to a parent process, whose mutexes may be
+//! locked for ever here.
 
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-static IS_CHILD: AtomicBool = AtomicBool::new(false);
+static GENERATION: AtomicU32 = AtomicU32::new(0);
 static WATCH: Once = Once::new();
 
 extern "C" fn in_child() {
     // Relaxed without a partner: a forked child has one thread.
-    IS_CHILD.store(true, Ordering::Relaxed);
+    GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Begins to notice forks.
+/// Begins to count forks; once, when the module is loaded.
 pub fn watch() {
     WATCH.call_once(|| {
-        // SAFETY: the handler only stores a flag.
+        // SAFETY: the handler only counts.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
 }
 
-/// Whether this process was forked since [`watch`]. An engine made in it later does not know the difference, so a child
-/// that makes its own calls [`forget`] first.
+/// The number of forks between the process that loaded the module and this one.
 #[inline]
-pub fn is_forked_child() -> bool {
-    IS_CHILD.load(Ordering::Relaxed)
+pub fn generation() -> u32 {
+    GENERATION.load(Ordering::Relaxed)
 }

@@ -252,7 +252,7 @@ impl MapResults {
 
 impl Drop for MapResults {
     fn drop(&mut self) {
-        if crate::fork::is_forked_child() {
+        if !self.engine.get().is_own() {
             self.pending.clear();
             return;
         }

@@ -19,9 +19,6 @@ impl Engine {
         // Relaxed without a partner: the flag is only asked with the interpreter held.
         self.is_closed.store(true, Ordering::Relaxed);
         let Some(client) = self.client() else { return Ok(()) };
-        if crate::fork::is_forked_child() {
-            return Ok(());
-        }
         py.detach(|| client.begin_shutdown(cancel_futures));
         if wait {
             self.interruptible(py, None, |slice| client.wait_for_end(slice))?;
