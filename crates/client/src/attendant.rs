@@ -19,18 +19,8 @@ const SLEEP_MAX: Duration = Duration::from_millis(500);
 
 /// Runs until the client has ended.
 pub(crate) fn run(client: &Arc<Client>) {
-    block_signals();
+    gristmill_sync::signals::block_all();
     while attend(client) {}
-}
-
-/// Keeps signals from this thread: they are the business of the threads that the program made.
-pub(crate) fn block_signals() {
-    // SAFETY: the set is filled before it is read, and outlives both calls.
-    unsafe {
-        let mut all = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
-    }
 }
 
 /// One round: park, wait a while, or lead. False when the client has ended.
