@@ -58,3 +58,30 @@ fn links_between_pages_lead_somewhere() {
         }
     }
 }
+
+/// The strings of the list `__all__`.
+fn public_names() -> Vec<String> {
+    let module = read("python/gristmill/__init__.py");
+    let (_, list) = module.split_once("__all__ = [").expect("the module lists its names");
+    let (list, _) = list.split_once(']').expect("a list ends");
+    list.split('"').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_reference_names_everything_public() {
+    let page = read("docs/reference.md");
+    for name in public_names() {
+        let is_named = page.contains(&format!("`{name}")) || page.contains(&format!("## {name}"));
+        assert!(is_named || name == "__version__", "docs/reference.md does not name {name}");
+    }
+}
+
+#[test]
+fn every_page_of_the_documentation_is_in_its_menu() {
+    let menu = read("mkdocs.yml");
+    for page in text_files(&["md"]) {
+        if let Some(name) = page.path.strip_prefix("docs/") {
+            assert!(menu.contains(&format!(": {name}\n")), "mkdocs.yml has no entry for {name}");
+        }
+    }
+}
