@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::Client;
-use crate::lead::Leader;
+use crate::lead::{HandOver, Leader};
 
 /// How long callers may have neglected the rings before it takes over: longer than a caller's own work between two
 /// submits, shorter than anyone notices.
@@ -19,18 +19,8 @@ const SLEEP_MAX: Duration = Duration::from_millis(500);
 
 /// Runs until the client has ended.
 pub(crate) fn run(client: &Arc<Client>) {
-    block_signals();
+    gristmill_sync::signals::block_all();
     while attend(client) {}
-}
-
-/// Keeps signals from this thread: they are the business of the threads that the program made.
-pub(crate) fn block_signals() {
-    // SAFETY: the set is filled before it is read, and outlives both calls.
-    unsafe {
-        let mut all = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
-    }
 }
 
 /// One round: park, wait a while, or lead. False when the client has ended.
@@ -66,6 +56,10 @@ fn attend(client: &Arc<Client>) -> bool {
         client.pass_on(&mut inner, next);
         if inner.has_ended {
             return false;
+        }
+        if next == HandOver::Caller {
+            // The caller that was woken leads from now on, and hears of its task by one wake-up less.
+            break;
         }
     }
     true

@@ -99,9 +99,10 @@ impl Lead {
         self.is_parked
     }
 
-    /// Something is to do: whether the attendant has to be woken for it.
+    /// Something is to do: whether the attendant has to be woken for it. While a caller leads it stays parked, and known
+    /// to be: that caller passes the token on.
     #[must_use]
     pub fn summon(&mut self) -> bool {
-        std::mem::take(&mut self.is_parked) && self.leader != Leader::Caller
+        self.leader != Leader::Caller && std::mem::take(&mut self.is_parked)
     }
 }

@@ -1,11 +1,12 @@
 //! The processes behind the slots: what the graph orders of them, and what the keeper tells of them.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use gristmill_core::{Loss, LossCause, Progress, StartFailure};
 use gristmill_keeper::{
     Commands, Event, Exit, ExitStatus, Program, WorkerKey, ZygoteEnd, kill_tree_leftovers,
+    send_signal, wait_for_end,
 };
 use gristmill_wire::{Epoch, Kind, SlotId};
 
@@ -153,6 +154,8 @@ impl Inner {
             .and_then(|()| self.lanes.open(&segment, worker))
             .map_err(|error| error.to_string())
             .and_then(|()| self.tree.spawn(worker));
+        // The leader sleeps by a list of rings that does not have this one.
+        self.shared.kick();
         if let Err(text) = started {
             self.fail_start(slot, format!("worker {} could not be started: {text}", slot.0), false);
         }
@@ -289,7 +292,9 @@ impl Inner {
             signal(lane, libc::SIGKILL);
         }
         for lane in self.lanes.lanes.iter().flatten() {
-            lane.pidfd.as_ref().map(wait_for_end);
+            if let Some(pidfd) = &lane.pidfd {
+                wait_for_end(pidfd.as_fd());
+            }
         }
         kill_tree_leftovers(self.tree.commands.token());
         self.tree.commands = commands;
@@ -323,25 +328,9 @@ impl Inner {
     }
 }
 
-/// Signals a worker through its handle, which cannot hit another process.
+/// Signals a worker, if it was born.
 fn signal(lane: &Lane, signal: i32) {
     if let Some(pidfd) = &lane.pidfd {
-        // SAFETY: the call takes a descriptor, a number, no information and no flags.
-        unsafe {
-            libc::syscall(
-                libc::SYS_pidfd_send_signal,
-                pidfd.as_raw_fd(),
-                signal,
-                std::ptr::null::<libc::siginfo_t>(),
-                0,
-            );
-        }
+        send_signal(pidfd.as_fd(), signal);
     }
-}
-
-/// Waits until a killed process is dead; a kill ends every process that is not stuck in the kernel.
-fn wait_for_end(pidfd: &OwnedFd) {
-    let mut poll = libc::pollfd { fd: pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: one valid entry.
-    unsafe { libc::poll(&raw mut poll, 1, 5000) };
 }

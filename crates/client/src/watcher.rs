@@ -8,7 +8,7 @@ use crate::client::Client;
 
 /// Runs until the client's processes are gone.
 pub(crate) fn run(client: &Arc<Client>, mut events: Events) {
-    crate::attendant::block_signals();
+    gristmill_sync::signals::block_all();
     loop {
         let event = events.next(None);
         let mut inner = client.lock();

@@ -20,6 +20,7 @@ mod birth;
 mod client;
 mod descent;
 mod descriptor;
+mod handle;
 mod image;
 mod launch;
 mod message;
@@ -33,6 +34,7 @@ mod zygote_frame;
 pub use birth::{BirthError, WorkerSetup, announce_birth, become_worker, bind_to_keeper};
 pub use client::{CommandError, Commands, Events, KeeperLost};
 pub use descent::kill_tree_leftovers;
+pub use handle::{send_signal, wait_for_end};
 pub use launch::{KeeperOptions, LaunchError, Placement, launch};
 pub use message::{
     BODY_LIMIT, Birth, CONTROL_VERSION, Command, DESCRIPTOR_LIMIT, Event, Exit, HEADER_SIZE,

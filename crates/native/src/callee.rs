@@ -41,7 +41,8 @@ impl PythonCallee {
     }
 
     fn try_call(&mut self, py: Python<'_>, call: &Call<'_>, out: &mut Vec<u8>) -> PyResult<()> {
-        let mut parents = TaskParents { values: call.parents.iter().collect(), arrays: &self.arrays };
+        let mut parents =
+            TaskParents { values: call.parents.iter().collect(), arrays: &self.arrays };
         decode_call(py, call.payload, &mut parents, &self.arrays, &mut self.arguments)?;
         let function = match self.functions.get(call.function.0 as usize) {
             Some(Some(Known::Callable(function))) => function.as_ptr(),
@@ -74,8 +75,9 @@ impl PythonCallee {
 
 /// The exception as bytes; `_remote` has a form for every exception, so a failure here is an interrupt or no memory.
 fn encode_exception(py: Python<'_>, error: &PyErr) -> PyResult<Vec<u8>> {
-    let dumped =
-        py.import("gristmill._remote")?.call_method1("dump_exception", (error.value(py),))?;
+    // A value by itself has no traceback before Python 3.12; this way it has.
+    let value = error.clone_ref(py).into_value(py);
+    let dumped = py.import("gristmill._remote")?.call_method1("dump_exception", (value,))?;
     Ok(dumped.cast::<PyBytes>()?.as_bytes().to_vec())
 }
 

@@ -8,6 +8,7 @@ pub mod barrier;
 pub mod clock;
 pub mod futex;
 pub mod random;
+pub mod signals;
 
 /// Atomic integers and fences.
 pub mod atomic {
