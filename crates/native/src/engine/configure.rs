@@ -132,8 +132,7 @@ impl Engine {
             return Err(error::named(py, "ForkedProcessError", text));
         }
         if self.is_closed.load(std::sync::atomic::Ordering::Relaxed) {
-            let text = "cannot schedule new futures after shutdown";
-            return Err(error::named(py, "ShutDownError", text));
+            return Err(error::shut_down(py));
         }
         let settings = self.settings()?;
         let described = settings.engine(py)?.call_method0("_describe_world")?;
