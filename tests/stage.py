@@ -63,17 +63,55 @@ class Script:
         return printed
 
 
-def family(mark: bytes) -> list[int]:
-    """Living processes whose environment holds ``mark``."""
-    found = []
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit() or int(entry) == os.getpid():
-            continue
+def _processes() -> dict[int, tuple[int, str]]:
+    """Living processes: parent and state of each."""
+    found = {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
-            environment = Path(f"/proc/{entry}/environ").read_bytes()
-            state = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[0]
+            fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        if mark in environment and state not in "ZX":
-            found.append(int(entry))
+        if fields[0] not in "ZX":
+            found[int(entry)] = (int(fields[1]), fields[0])
     return found
+
+
+def lives(process: int) -> bool:
+    """Whether the process runs."""
+    return process in _processes()
+
+
+def descent(root: int) -> list[int]:
+    """Processes below ``root``, whoever's session they are in."""
+    parents = _processes()
+    found = [root]
+    for process in found:
+        found += [child for child, (parent, _) in parents.items() if parent == process]
+    return found[1:]
+
+
+def keepers() -> list[int]:
+    """The keepers of this process's executors."""
+    children = [child for child, (parent, _) in _processes().items() if parent == os.getpid()]
+    return [child for child in children if "keeper" in _read(f"/proc/{child}/cmdline")]
+
+
+def zygotes() -> list[int]:
+    """The zygotes and the workers below this process: they run the same program."""
+    return [one for one in descent(os.getpid()) if "_zygote" in _read(f"/proc/{one}/cmdline")]
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def family(mark: bytes) -> list[int]:
+    """Living processes whose environment holds ``mark``."""
+    marked = []
+    for process in _processes():
+        if process != os.getpid() and mark.decode() in _read(f"/proc/{process}/environ"):
+            marked.append(process)
+    return marked

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import ctypes
 import os
+import pickle
 import signal
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from pathlib import Path
 
 import calls
 import gristmill
 import pytest
 from gristmill import Executor, StartError, TaskTimeout, UnpicklableError, WorkerLost
-from stage import Gate, Script, family
+from stage import Gate, Script, descent, family, keepers, lives, zygotes
 
 MakeExecutor = Callable[..., Executor]
 
@@ -103,38 +106,14 @@ def test_a_task_that_keeps_killing_workers_is_failed(make_executor: MakeExecutor
     assert executor.submit(calls.same, 1).result() == 1
 
 
-def _zygotes() -> list[int]:
-    """Processes below this one that run the zygote's program and are nobody's worker."""
-    mine = []
-    for process in family(b"GRISTMILL_TREE="):
-        command = Path(f"/proc/{process}/cmdline").read_bytes()
-        if b"_zygote" in command:
-            mine.append(process)
-    return mine
-
-
-def _keepers() -> list[int]:
-    """This process's keepers: its children by that name."""
-    found = []
-    for entry in os.listdir("/proc"):
-        try:
-            stat = Path(f"/proc/{entry}/stat").read_text()
-        except OSError:
-            continue
-        name, rest = stat.partition("(")[2].rpartition(")")[0], stat.rpartition(")")[2].split()
-        if int(rest[1]) == os.getpid() and "keeper" in name and rest[0] != "Z":
-            found.append(int(entry))
-    return found
-
-
 def test_a_killed_keeper_is_survived(make_executor: MakeExecutor, gate: Gate, tmp_path: Path) -> None:
-    before = set(_keepers())
+    before = set(keepers())
     executor = make_executor(2)
     held = executor.submit(calls.enter, gate.path)
     gate.wait_entered()
     note = tmp_path / "note"
     others = [executor.submit(calls.append, str(note), str(number)) for number in range(200)]
-    (keeper,) = set(_keepers()) - before
+    (keeper,) = set(keepers()) - before
     os.kill(keeper, signal.SIGKILL)
     with pytest.raises(WorkerLost, match="keeper"):
         held.result()
@@ -149,11 +128,11 @@ def test_a_killed_keeper_is_survived(make_executor: MakeExecutor, gate: Gate, tm
 
 
 def test_a_killed_zygote_is_survived(make_executor: MakeExecutor, gate: Gate) -> None:
-    before = set(_zygotes())
+    before = set(zygotes())
     executor = make_executor(1)
     held = executor.submit(calls.enter, gate.path, "fine")
     worker = gate.wait_entered()
-    (zygote,) = set(_zygotes()) - before - {worker}
+    (zygote,) = set(zygotes()) - before - {worker}
     os.kill(zygote, signal.SIGKILL)
     gate.open()
     assert held.result() == "fine"
@@ -219,7 +198,7 @@ def test_an_unstarted_task_is_cancelled_at_once(make_executor: MakeExecutor, gat
     assert all(future.cancel() for future in others)
     assert all(future.cancelled() and future.done() for future in others)
     assert all(future.cancel() for future in others)
-    with pytest.raises(gristmill.Future.result.__class__ and __import__("concurrent.futures").futures.CancelledError):
+    with pytest.raises(CancelledError):
         others[0].result()
     gate.open()
     assert held.result() == "fine"
@@ -243,7 +222,7 @@ def test_cancel_interrupts_a_running_task(executor: Executor, gate: Gate, tmp_pa
     held = executor.submit(calls.enter_quietly, gate.path, str(note))
     worker = gate.wait_entered()
     assert held.cancel(running=True, grace=3600)
-    with pytest.raises(__import__("concurrent.futures").futures.CancelledError):
+    with pytest.raises(CancelledError):
         held.result()
     assert held.cancelled()
     assert note.read_text() == "TaskInterrupted"
@@ -262,7 +241,7 @@ def test_cancel_interrupts_python_code_that_never_waits(executor: Executor, gate
     held = executor.submit(spin, gate.path)
     gate.wait_entered()
     assert held.cancel(running=True, grace=3600)
-    assert __import__("concurrent.futures").futures.wait([held]).done == {held}
+    assert concurrent.futures.wait([held]).done == {held}
     assert held.cancelled()
 
 
@@ -275,7 +254,7 @@ def test_cancel_kills_what_does_not_let_itself_be_interrupted(
     worker = gate.wait_entered()
     behind = [executor.submit(calls.append, str(note), str(number)) for number in range(50)]
     assert held.cancel(running=True, grace=0.01)
-    with pytest.raises(__import__("concurrent.futures").futures.CancelledError):
+    with pytest.raises(CancelledError):
         held.result()
     assert [future.result() for future in behind] == [str(number) for number in range(50)]
     assert len(note.read_text().split()) == 50
@@ -323,8 +302,8 @@ def test_a_timeout_stops_the_tasks_children(make_executor: MakeExecutor, gate: G
     with pytest.raises(TaskTimeout):
         held.result()
     child = int(Path(gate.path + ".child").read_text())
-    while Path(f"/proc/{child}/stat").exists() and " Z " not in Path(f"/proc/{child}/stat").read_text():
-        pass
+    while lives(child):
+        os.sched_yield()
     assert [future.result() for future in behind] == list(range(50))
 
 
@@ -363,8 +342,8 @@ def test_unpicklable_arguments_are_named(shared: Executor) -> None:
         shared.submit(calls.same, 0, Holder())
     with pytest.raises(TypeError, match=r"argument 'named'"):
         shared.submit(calls.both, named=threading.Lock())
-    with pytest.raises(__import__("pickle").PicklingError):
-        shared.submit(calls.same, sys.stdin)
+    with pytest.raises(pickle.PicklingError):
+        shared.submit(calls.same, [threading.Lock()])
     assert shared.submit(calls.same, 1).result() == 1
 
 
@@ -379,6 +358,22 @@ class WithLock(Exception):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.lock = threading.Lock()
+
+
+def test_an_exception_has_the_workers_traceback(shared: Executor) -> None:
+    def outer() -> None:
+        calls.fail("here")
+
+    error = shared.submit(outer).exception()
+    assert isinstance(error, ValueError)
+    text = str(error.__cause__)
+    assert isinstance(error.__cause__, gristmill.RemoteTraceback)
+    assert "in outer" in text
+    assert "in fail" in text
+    assert 'calls.py", line' in text
+    import traceback
+
+    assert "in fail" in "".join(traceback.format_exception(error))
 
 
 def _raise(error: BaseException) -> None:
@@ -566,10 +561,13 @@ def test_the_end_of_the_client_leaves_no_process(
     )
     gate.wait_entered()
     gate.wait_entered()
-    assert len(family(needle)) >= 6
+    below = descent(client.pid)
+    assert len(below) >= 5, "a keeper, two workers and their children"
     client.send_signal(number)
     assert client.wait() == -number
     _wait_until_gone(needle)
+    while any(lives(process) for process in below):
+        os.sched_yield()
     for stream in (client.stdin, client.stdout, client.stderr):
         assert stream is not None
         stream.close()

@@ -1,27 +1,24 @@
-//! Whether this process is a forked child: then no engine of its parent is touched, whose mutexes may be locked for ever.
+//! Whether this process is a forked child of the one that made an engine: then the engine is not touched, whose mutexes
+//! may be locked for ever and whose rings are not mapped here.
 
-use std::sync::Once;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-static IS_CHILD: AtomicBool = AtomicBool::new(false);
-static WATCH: Once = Once::new();
+/// How many forks lie between this process and the one that loaded the module.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 extern "C" fn in_child() {
     // Relaxed without a partner: a forked child has one thread.
-    IS_CHILD.store(true, Ordering::Relaxed);
+    GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Begins to notice forks.
+/// Begins to notice forks; called once, when the module is loaded.
 pub fn watch() {
-    WATCH.call_once(|| {
-        // SAFETY: the handler only stores a flag.
-        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-    });
+    // SAFETY: the handler only changes a counter.
+    unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }
 
-/// Whether this process was forked since [`watch`]. An engine made in it later does not know the difference, so a child
-/// that makes its own calls [`forget`] first.
+/// The generation of this process: another one than an engine's means that the engine is the parent's.
 #[inline]
-pub fn is_forked_child() -> bool {
-    IS_CHILD.load(Ordering::Relaxed)
+pub fn generation() -> u32 {
+    GENERATION.load(Ordering::Relaxed)
 }

@@ -52,6 +52,7 @@ fn add_fast_method<T: PyTypeInfo>(
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     gristmill_sync::clock::start();
+    fork::watch();
     module.add("Future", future::make_future_type(py)?)?;
     module.add("INTERRUPT_SIGNAL", gristmill_client::INTERRUPT_SIGNAL)?;
     module.add_class::<Engine>()?;

@@ -118,19 +118,28 @@ impl Engine {
     /// `StartError`; `ForkedProcessError` in a forked child.
     #[inline]
     pub fn running_client(&self, py: Python<'_>) -> PyResult<&Arc<Client>> {
-        match self.client.get() {
-            Some(client) if !crate::fork::is_forked_child() => Ok(client),
-            _ => self.start(py),
+        match self.client() {
+            Some(client) => Ok(client),
+            None => self.start(py),
         }
+    }
+
+    /// Refuses to touch an engine of the parent process.
+    ///
+    /// # Errors
+    /// `ForkedProcessError` in a forked child.
+    pub fn refuse_orphan(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.is_orphan() {
+            return Ok(());
+        }
+        let text = "this executor belongs to the parent process: a forked child has no workers; make a new Executor \
+                    in the child";
+        Err(error::named(py, "ForkedProcessError", text))
     }
 
     #[cold]
     fn start(&self, py: Python<'_>) -> PyResult<&Arc<Client>> {
-        if self.owner != std::process::id() {
-            let text = "this executor belongs to the parent process: a forked child has no workers; make a new \
-                        Executor in the child";
-            return Err(error::named(py, "ForkedProcessError", text));
-        }
+        self.refuse_orphan(py)?;
         if self.is_closed.load(std::sync::atomic::Ordering::Relaxed) {
             return Err(error::shut_down(py));
         }
@@ -139,7 +148,6 @@ impl Engine {
         let options = client_options(&described, settings)?;
         let client = Client::start(options)
             .map_err(|failure| error::named(py, "StartError", &failure.to_string()))?;
-        crate::fork::watch();
         Ok(self.client.get_or_init(|| client))
     }
 }

@@ -57,8 +57,8 @@ pub struct Engine {
     scratch: Attached<Vec<u8>>,
     arrays: ArrayTypes,
     registry: OnceLock<Py<PyAny>>,
-    /// The process that made it: another one is a forked child, which has no engine.
-    owner: u32,
+    /// The process that made it, counted in forks: another one is a forked child, which has no engine.
+    generation: u32,
     /// It was shut down, started or not.
     is_closed: AtomicBool,
 }
@@ -75,7 +75,7 @@ impl Engine {
             scratch: Attached::new(Vec::new()),
             arrays: ArrayTypes::new(),
             registry: OnceLock::new(),
-            owner: std::process::id(),
+            generation: crate::fork::generation(),
             is_closed: AtomicBool::new(false),
         }
     }
@@ -97,17 +97,21 @@ impl Engine {
         }
     }
 
-    /// The client, if the engine was started.
+    /// Whether this process is a forked child of the one that made the engine.
+    #[inline]
+    pub fn is_orphan(&self) -> bool {
+        self.generation != crate::fork::generation()
+    }
+
+    /// The client, if the engine was started, and by this process.
     #[inline]
     pub fn client(&self) -> Option<&Arc<Client>> {
-        self.client.get()
+        self.client.get().filter(|_| !self.is_orphan())
     }
 
     /// Lets go of a task: its future is gone.
     pub fn release(&self, task: TaskId) {
-        if let Some(client) = self.client()
-            && !crate::fork::is_forked_child()
-        {
+        if let Some(client) = self.client() {
             client.release(task);
         }
     }
@@ -130,9 +134,7 @@ impl Engine {
 impl Drop for Engine {
     /// An executor that nobody has any more finishes what it was given, as the standard library's does.
     fn drop(&mut self) {
-        if let Some(client) = self.client.get()
-            && !crate::fork::is_forked_child()
-        {
+        if let Some(client) = self.client() {
             client.begin_shutdown(false);
         }
     }

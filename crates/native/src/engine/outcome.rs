@@ -48,14 +48,18 @@ impl Look {
 
 impl Engine {
     /// The state of a task, after completing what has arrived.
-    pub fn look(&self, task: TaskId) -> Look {
-        match self.client().map(|client| client.look(task)) {
+    ///
+    /// # Errors
+    /// `ForkedProcessError`.
+    pub fn look(&self, py: Python<'_>, task: TaskId) -> PyResult<Look> {
+        self.refuse_orphan(py)?;
+        Ok(match self.client().map(|client| client.look(task)) {
             None | Some(TaskLook::Waiting) => Look::Waiting,
             Some(TaskLook::Running) => Look::Running,
             Some(TaskLook::Succeeded) => Look::Succeeded,
             Some(TaskLook::Failed) => Look::Failed,
             Some(TaskLook::Cancelled) => Look::Cancelled,
-        }
+        })
     }
 
     /// The value of a future's task; waits for it.
@@ -179,6 +183,7 @@ impl Engine {
     /// # Errors
     /// Memory.
     pub fn tags(&self, py: Python<'_>, task: TaskId) -> PyResult<Owned> {
+        self.refuse_orphan(py)?;
         let dict = PyDict::new(py);
         if let Some(tags) = self.client().and_then(|client| client.tags(task)) {
             for (name, nanoseconds) in tags.named() {

@@ -19,9 +19,6 @@ impl Engine {
         // Relaxed without a partner: the flag is only asked with the interpreter held.
         self.is_closed.store(true, Ordering::Relaxed);
         let Some(client) = self.client() else { return Ok(()) };
-        if crate::fork::is_forked_child() {
-            return Ok(());
-        }
         py.detach(|| client.begin_shutdown(cancel_futures));
         if wait {
             self.interruptible(py, None, |slice| client.wait_for_end(slice))?;
@@ -90,6 +87,7 @@ impl Engine {
 
     /// Counts since the start, and what is outstanding: a dict.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.refuse_orphan(py)?;
         let dict = PyDict::new(py);
         let Some(client) = self.client() else { return Ok(dict) };
         let stats = client.stats();
