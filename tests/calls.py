@@ -65,7 +65,7 @@ def enter_quietly(path: str, note: str) -> None:
 
 def append(path: str, text: str) -> str:
     """Leaves a trace of a run: one whole line, however many write at once."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     os.write(descriptor, f"{text}\n".encode())
     os.close(descriptor)
     return text

@@ -148,6 +148,7 @@ impl Engine {
         let options = client_options(&described, settings)?;
         let client = Client::start(options)
             .map_err(|failure| error::named(py, "StartError", &failure.to_string()))?;
+        super::remember(&client);
         Ok(self.client.get_or_init(|| client))
     }
 }

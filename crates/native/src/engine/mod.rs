@@ -1,13 +1,13 @@
 //! The native half of `gristmill.Executor`: one client, and what the interpreter has to know to feed it.
 
 mod configure;
+mod end;
 mod map;
 mod options;
 mod outcome;
 mod submit;
-mod wait;
-
 mod service;
+mod wait;
 
 use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
@@ -19,6 +19,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 pub use configure::cpu_count;
+pub use end::{finish_all, remember};
 pub use map::MapResults;
 pub use options::{Options, submit_with_options};
 pub use outcome::Look;
