@@ -118,6 +118,13 @@ class Registry:
         self._lock = threading.Lock()
         self._watches: dict[int, _Watch] = {}
         self._dispatcher: threading.Thread | None = None
+        engine._registry = self
+
+    def join(self) -> None:
+        """Waits until every callback has run; the engine has ended."""
+        dispatcher = self._dispatcher
+        if dispatcher is not None and dispatcher is not threading.current_thread():
+            dispatcher.join()
 
     @property
     def engine(self) -> _native.Engine:

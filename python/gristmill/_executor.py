@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from gristmill import _native, _world
+from gristmill._completion import Registry
 from gristmill._errors import StartError
 from gristmill._progress import with_progress
 
@@ -47,6 +48,9 @@ class Executor(_native.Engine, concurrent.futures.Executor):
     Workers start with the first task. A worker's world is the caller's at that time: working directory, ``sys.path``,
     environment, umask, locale and warning filters; ``logging`` is unconfigured and random seeds differ per worker.
     """
+
+    #: Who waits for which future; set by itself once somebody does.
+    _registry: Registry | None = None
 
     def __init__(
         self,
@@ -177,11 +181,13 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         return TaskOptions(self, timeout, deadline, retries, loss_retries, timeout_retries, priority, grace)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Takes no more tasks; with ``wait`` returns when all are completed and every process is gone."""
+        """Takes no more tasks; with ``wait`` returns when all are completed, their callbacks too, and every process is gone."""
         _living.discard(self)
         for results in () if cancel_futures else list(self._maps):
             results._submit_rest()
         self._shut_down(wait, cancel_futures)
+        if wait and self._registry is not None:
+            self._registry.join()
 
     def __reduce__(self) -> Any:
         raise TypeError("an executor cannot be sent to another process")
@@ -245,6 +251,7 @@ def _known_length(iterables: tuple[Iterable[Any], ...]) -> int | None:
 def _finish() -> None:
     for executor in list(_living):
         executor.shutdown(wait=True)
+    _native.finish_all()
 
 
 if hasattr(os, "register_at_fork"):

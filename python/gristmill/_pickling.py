@@ -6,8 +6,10 @@ classes of ``__main__``, lambdas and closures go by value, everything importable
 
 from __future__ import annotations
 
+import functools
 import io
 import pickle
+import sys
 import threading
 from typing import Any
 
@@ -25,6 +27,22 @@ def _fill(index: int) -> Any:
     return _holes.values[index]
 
 
+def _cached(function: Any, maxsize: int | None, typed: bool) -> Any:
+    """Gives ``function`` a cache of its own, empty here."""
+    return functools.lru_cache(maxsize, typed)(function)
+
+
+def _is_found_by_name(function: Any) -> bool:
+    """Whether any process finds this very object where its name says, so that pickle may write the name."""
+    module = sys.modules.get(getattr(function, "__module__", None) or "__main__")
+    if module is None or module.__name__ == "__main__":
+        return False
+    found: Any = module
+    for part in function.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is function
+
+
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Writes each future as a hole and remembers it."""
 
@@ -35,6 +53,9 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) is _native.Future:
             return _fill, (self._index(obj),)
+        if type(obj) is functools._lru_cache_wrapper and not _is_found_by_name(obj):
+            parameters = obj.cache_parameters()  # type: ignore[attr-defined]
+            return _cached, (obj.__wrapped__, parameters["maxsize"], parameters["typed"])
         return super().reducer_override(obj)
 
     def _index(self, future: Any) -> int:

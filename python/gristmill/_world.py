@@ -1,6 +1,6 @@
 """A worker's world: what it takes over from the caller, and what is its own.
 
-Taken over, as they are when the engine starts its zygote: the working directory, ``sys.path``, the environment, the
+Taken over, as they are when the engine starts its zygote: the working directory, ``sys.path``, ``sys.argv``, the environment, the
 umask, the locale, the warning filters and the interpreter's flags. Not taken over: ``logging``, which is unconfigured,
 and the state of random generators, which are seeded anew in each worker (``random`` and numpy's global one).
 """
@@ -47,6 +47,7 @@ def describe(
     return pickle.dumps(
         {
             "path": [os.path.abspath(entry) for entry in sys.path],
+            "argv": sys.argv,
             "locale": locale.setlocale(locale.LC_ALL),
             "warnings": _plain_filters(),
             "preload": preload,
@@ -88,6 +89,7 @@ def enter(description: bytes) -> dict[str, Any]:
     """Makes this process's world that of the caller; gives the rest of the description."""
     world: dict[str, Any] = pickle.loads(description)
     sys.path[:] = world["path"]
+    sys.argv[:] = world["argv"]
     try:
         locale.setlocale(locale.LC_ALL, world["locale"])
     except locale.Error as error:

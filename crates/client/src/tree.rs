@@ -80,6 +80,16 @@ impl Tree {
         self.closing == Closing::Told
     }
 
+    /// Where workers come from, for messages.
+    fn origin(&self) -> String {
+        if self.spawns_fresh {
+            let path = self.program.arguments.first().map_or(&[][..], |path| path);
+            format!("the interpreter {}", String::from_utf8_lossy(path))
+        } else {
+            "their zygote".to_owned()
+        }
+    }
+
     fn borrowed(&self) -> Vec<BorrowedFd<'_>> {
         self.descriptors.iter().map(AsFd::as_fd).collect()
     }
@@ -208,7 +218,9 @@ impl Inner {
             Event::SpawnFailed { worker, text } => {
                 if self.lane_of(worker).is_some() {
                     let text = String::from_utf8_lossy(&text);
-                    let text = format!("worker {} could not be started: {text}", worker.slot.0);
+                    let by = self.tree.origin();
+                    let text =
+                        format!("worker {} could not be started by {by}: {text}", worker.slot.0);
                     self.fail_start(worker.slot, text, false);
                 }
             }

@@ -34,6 +34,8 @@ pub struct Core {
     pub(crate) phase: Phase,
     /// The time of the current call.
     pub(crate) now: u64,
+    /// When [`Core::poll`] was called last.
+    polled_at: u64,
     pub(crate) tasks: TaskTable,
     pub(crate) edges: Slab<Edge>,
     pub(crate) extras: Slab<Extra>,
@@ -85,6 +87,7 @@ impl Core {
         Self {
             phase: Phase::Open,
             now: 0,
+            polled_at: 0,
             tasks: TaskTable::new(),
             edges: Slab::new(),
             extras: Slab::new(),
@@ -124,6 +127,7 @@ impl Core {
     /// task while a worker idles. Results that are in the rings should have been drained before.
     pub fn poll(&mut self, now: u64, port: &mut impl Port) {
         self.now = now;
+        self.polled_at = now;
         self.fire_timers(port);
         for slot in &mut self.slots {
             slot.full = false;
@@ -141,10 +145,10 @@ impl Core {
     pub fn next_wake(&self, now: u64) -> Option<u64> {
         let mut wake = self.timers.first().map_or(u64::MAX, |(when, _)| when);
         if self.may_steal() {
-            wake = wake.min(now + self.config.steal_after_ns);
+            wake = wake.min(self.polled_at + self.config.steal_after_ns);
         }
         if self.ready_count() > 0 && self.live_slots().iter().any(|slot| slot.full) {
-            wake = wake.min(now + self.config.recheck_ns);
+            wake = wake.min(self.polled_at + self.config.recheck_ns);
         }
         if self.wants_workers() {
             wake = wake.min(self.backoff_until);
@@ -162,7 +166,7 @@ impl Core {
         self.ready_count() > 0
             || self.blocked > 0
             || self.extras.len() > 0
-            || self.may_steal()
+            || self.could_steal()
             || self.wants_workers()
             || self.oldest_idle_spare().is_some()
             || (matches!(self.phase, Phase::Closing { .. }) && !self.is_empty())

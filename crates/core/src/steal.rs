@@ -20,6 +20,12 @@ impl Core {
         }
     }
 
+    /// Whether a worker could become idle, or ready, while something waits behind what another one runs: the word of it
+    /// comes through a ring, so somebody has to look.
+    pub(crate) fn could_steal(&self) -> bool {
+        self.deep_slots > 0 && (self.config.workers > 1 || self.waiting_slots > 0)
+    }
+
     /// Whether a worker idles while something waits behind what another one runs.
     pub(crate) fn may_steal(&self) -> bool {
         let has_more = |slot: &Slot| slot.has_more();

@@ -75,9 +75,9 @@ impl PythonCallee {
 
 /// The exception as bytes; `_remote` has a form for every exception, so a failure here is an interrupt or no memory.
 fn encode_exception(py: Python<'_>, error: &PyErr) -> PyResult<Vec<u8>> {
-    // A value by itself has no traceback before Python 3.12; this way it has.
-    let value = error.clone_ref(py).into_value(py);
-    let dumped = py.import("gristmill._remote")?.call_method1("dump_exception", (value,))?;
+    // With its traceback, which `value` lacks before Python 3.12.
+    let error = error.clone_ref(py).into_value(py);
+    let dumped = py.import("gristmill._remote")?.call_method1("dump_exception", (error,))?;
     Ok(dumped.cast::<PyBytes>()?.as_bytes().to_vec())
 }
 

@@ -28,11 +28,18 @@ pub fn remote(py: Python<'_>, payload: &[u8]) -> PyErr {
         .map_or_else(|error| error, PyErr::from_value)
 }
 
+/// The executor takes no more tasks, in the standard library's words.
+pub fn shut_down(py: Python<'_>) -> PyErr {
+    named(py, "ShutDownError", "cannot schedule new futures after shutdown")
+}
+
 /// Why a task was not accepted.
 pub fn submit(py: Python<'_>, error: SubmitError) -> PyErr {
+    if matches!(error, SubmitError::ShutDown) {
+        return shut_down(py);
+    }
     let class = match &error {
         SubmitError::LimitReached { .. } => "LimitReached",
-        SubmitError::ShutDown => "ShutDownError",
         SubmitError::Broken(_) => "StartError",
         _ => "GristmillError",
     };

@@ -1,26 +1,23 @@
-//! How often this process was forked off: an engine of another generation belongs to a parent process, whose mutexes may be
-//! locked for ever here.
+//! Whether this process is a forked child of the one that made an engine: then the engine is not touched, whose mutexes
+//! may be locked for ever and whose rings are not mapped here.
 
-use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// How many forks lie between this process and the one that loaded the module.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
-static WATCH: Once = Once::new();
 
 extern "C" fn in_child() {
     // Relaxed without a partner: a forked child has one thread.
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Begins to count forks; once, when the module is loaded.
+/// Begins to notice forks; called once, when the module is loaded.
 pub fn watch() {
-    WATCH.call_once(|| {
-        // SAFETY: the handler only counts.
-        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-    });
+    // SAFETY: the handler only changes a counter.
+    unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }
 
-/// The number of forks between the process that loaded the module and this one.
+/// The generation of this process: another one than an engine's means that the engine is the parent's.
 #[inline]
 pub fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)

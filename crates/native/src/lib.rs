@@ -65,6 +65,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(build_info, module)?)?;
     module.add_function(wrap_pyfunction!(engine::cpu_count, module)?)?;
     module.add_function(wrap_pyfunction!(engine::wait_any, module)?)?;
+    module.add_function(wrap_pyfunction!(engine::finish_all, module)?)?;
     module.add_function(wrap_pyfunction!(serve::become_a_worker, module)?)?;
     module.add_function(wrap_pyfunction!(serve::announce, module)?)?;
     module.add_function(wrap_pyfunction!(serve::serve, module)?)?;

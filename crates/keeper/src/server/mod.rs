@@ -219,6 +219,7 @@ fn settle() -> io::Result<()> {
         if libc::getsid(0) != libc::getpid() {
             libc::setsid();
         }
+        libc::prctl(libc::PR_SET_NAME, c"gristmill".as_ptr());
         libc::chdir(c"/".as_ptr());
         check(libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1))?;
     }

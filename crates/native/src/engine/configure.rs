@@ -125,22 +125,31 @@ impl Engine {
         }
     }
 
+    /// Refuses to touch an engine of the parent process.
+    ///
+    /// # Errors
+    /// `ForkedProcessError` in a forked child.
+    pub fn refuse_orphan(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.is_orphan() {
+            return Ok(());
+        }
+        let text = "this executor belongs to the parent process: a forked child has no workers; make a new Executor \
+                    in the child";
+        Err(error::named(py, "ForkedProcessError", text))
+    }
+
     #[cold]
     fn start(&self, py: Python<'_>) -> PyResult<&Arc<Client>> {
-        if !self.is_own() {
-            let text = "this executor belongs to the parent process: a forked child has no workers; make a new \
-                        Executor in the child";
-            return Err(error::named(py, "ForkedProcessError", text));
-        }
+        self.refuse_orphan(py)?;
         if self.is_closed.load(std::sync::atomic::Ordering::Relaxed) {
-            let text = "cannot schedule new futures after shutdown";
-            return Err(error::named(py, "ShutDownError", text));
+            return Err(error::shut_down(py));
         }
         let settings = self.settings()?;
         let described = settings.engine(py)?.call_method0("_describe_world")?;
         let options = client_options(&described, settings)?;
         let client = Client::start(options)
             .map_err(|failure| error::named(py, "StartError", &failure.to_string()))?;
+        super::remember(&client);
         Ok(self.client.get_or_init(|| client))
     }
 }

@@ -252,7 +252,7 @@ impl MapResults {
 
 impl Drop for MapResults {
     fn drop(&mut self) {
-        if !self.engine.get().is_own() {
+        if self.engine.get().is_orphan() {
             self.pending.clear();
             return;
         }

@@ -1,13 +1,13 @@
 //! The native half of `gristmill.Executor`: one client, and what the interpreter has to know to feed it.
 
 mod configure;
+mod end;
 mod map;
 mod options;
 mod outcome;
+mod service;
 mod submit;
 mod wait;
-
-mod service;
 
 use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
@@ -19,6 +19,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 pub use configure::cpu_count;
+pub use end::{finish_all, remember};
 pub use map::MapResults;
 pub use options::{Options, submit_with_options};
 pub use outcome::Look;
@@ -57,7 +58,7 @@ pub struct Engine {
     scratch: Attached<Vec<u8>>,
     arrays: ArrayTypes,
     registry: OnceLock<Py<PyAny>>,
-    /// The generation of the process that made it: a forked child has none of its parent's engines.
+    /// The process that made it, counted in forks: another one is a forked child, which has no engine.
     generation: u32,
     /// It was shut down, started or not.
     is_closed: AtomicBool,
@@ -97,16 +98,16 @@ impl Engine {
         }
     }
 
+    /// Whether this process is a forked child of the one that made the engine.
+    #[inline]
+    pub fn is_orphan(&self) -> bool {
+        self.generation != crate::fork::generation()
+    }
+
     /// The client, if the engine was started, and by this process.
     #[inline]
     pub fn client(&self) -> Option<&Arc<Client>> {
-        self.client.get().filter(|_| self.is_own())
-    }
-
-    /// Whether this process made the engine.
-    #[inline]
-    pub fn is_own(&self) -> bool {
-        self.generation == crate::fork::generation()
+        self.client.get().filter(|_| !self.is_orphan())
     }
 
     /// Lets go of a task: its future is gone.

@@ -48,14 +48,18 @@ impl Look {
 
 impl Engine {
     /// The state of a task, after completing what has arrived.
-    pub fn look(&self, task: TaskId) -> Look {
-        match self.client().map(|client| client.look(task)) {
+    ///
+    /// # Errors
+    /// `ForkedProcessError`.
+    pub fn look(&self, py: Python<'_>, task: TaskId) -> PyResult<Look> {
+        self.refuse_orphan(py)?;
+        Ok(match self.client().map(|client| client.look(task)) {
             None | Some(TaskLook::Waiting) => Look::Waiting,
             Some(TaskLook::Running) => Look::Running,
             Some(TaskLook::Succeeded) => Look::Succeeded,
             Some(TaskLook::Failed) => Look::Failed,
             Some(TaskLook::Cancelled) => Look::Cancelled,
-        }
+        })
     }
 
     /// The value of a future's task; waits for it.
@@ -64,13 +68,27 @@ impl Engine {
     /// What the task raised or became; `TimeoutError`.
     pub fn result(&self, future: FutureRef<'_>, timeout: Option<Duration>) -> PyResult<Owned> {
         let py = future.py();
+        if let Some(raised) = future.raised() {
+            return Err(PyErr::from_value(raised.into_bound(py)));
+        }
         match self.ended(py, future.task(), timeout)? {
             Ended::Value(payload) => {
                 let value = self.decode(py, &payload)?;
                 Ok(future.keep_value(value))
             }
-            other => Err(self.raised(py, other)),
+            Ended::Cancelled => Err(error::cancelled(py)),
+            other => {
+                let raised = self.keep_raised(future, other);
+                Err(PyErr::from_value(raised.into_bound(py)))
+            }
         }
+    }
+
+    /// The exception for an outcome that is neither a value nor a cancellation: the same object for every caller.
+    fn keep_raised(&self, future: FutureRef<'_>, ended: Ended) -> Owned {
+        let py = future.py();
+        let raised = self.raised(py, ended).into_value(py);
+        future.keep_raised(Owned::from_bound(raised.into_bound(py).into_any()))
     }
 
     /// What a future's task raised or became, or `None`; waits for it.
@@ -79,13 +97,13 @@ impl Engine {
     /// `CancelledError`, as the standard library has it; `TimeoutError`.
     pub fn exception(&self, future: FutureRef<'_>, timeout: Option<Duration>) -> PyResult<Owned> {
         let py = future.py();
+        if let Some(raised) = future.raised() {
+            return Ok(raised);
+        }
         match self.ended(py, future.task(), timeout)? {
             Ended::Value(_) => Ok(Owned::from_bound(py.None().into_bound(py))),
             Ended::Cancelled => Err(error::cancelled(py)),
-            other => {
-                let raised = self.raised(py, other);
-                Ok(Owned::from_bound(raised.into_value(py).into_bound(py).into_any()))
-            }
+            other => Ok(self.keep_raised(future, other)),
         }
     }
 
@@ -165,6 +183,7 @@ impl Engine {
     /// # Errors
     /// Memory.
     pub fn tags(&self, py: Python<'_>, task: TaskId) -> PyResult<Owned> {
+        self.refuse_orphan(py)?;
         let dict = PyDict::new(py);
         if let Some(tags) = self.client().and_then(|client| client.tags(task)) {
             for (name, nanoseconds) in tags.named() {

@@ -87,6 +87,7 @@ impl Engine {
 
     /// Counts since the start, and what is outstanding: a dict.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.refuse_orphan(py)?;
         let dict = PyDict::new(py);
         let Some(client) = self.client() else { return Ok(dict) };
         let stats = client.stats();

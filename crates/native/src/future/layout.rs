@@ -20,8 +20,25 @@ pub struct Fields {
     /// The engine that runs the task; a strong reference.
     engine: *mut ffi::PyObject,
     task: TaskId,
-    /// The value once somebody asked for it: a strong reference, or null.
-    value: *mut ffi::PyObject,
+    /// The value, or the exception with [`RAISED`] set in its address, once somebody asked for it: a strong reference,
+    /// or null.
+    kept: *mut ffi::PyObject,
+}
+
+/// Marks what a future keeps as an exception that its task raised; objects are aligned to more than this.
+const RAISED: usize = 1;
+
+impl Fields {
+    /// What is kept, whichever of the two it is: borrowed, null if nothing is.
+    #[inline]
+    fn kept_object(&self) -> *mut ffi::PyObject {
+        self.kept.map_addr(|address| address & !RAISED)
+    }
+
+    #[inline]
+    fn has_raised(&self) -> bool {
+        self.kept.addr() & RAISED != 0
+    }
 }
 
 struct FutureType {
@@ -100,26 +117,46 @@ impl<'py> FutureRef<'py> {
     pub fn value(self) -> Option<Owned> {
         // SAFETY: as above; the stored reference is live.
         unsafe {
-            let value = fields(self.object).value;
-            (!value.is_null()).then(|| Owned::new_reference(value))
+            let fields = fields(self.object);
+            let has_value = !fields.kept.is_null() && !fields.has_raised();
+            has_value.then(|| Owned::new_reference(fields.kept))
+        }
+    }
+
+    /// The exception, if somebody asked for it before: a new reference.
+    pub fn raised(self) -> Option<Owned> {
+        // SAFETY: as above.
+        unsafe {
+            let fields = fields(self.object);
+            fields.has_raised().then(|| Owned::new_reference(fields.kept_object()))
         }
     }
 
     /// Keeps a value for later calls; the first one wins, so that every caller gets the same object.
     #[inline]
     pub fn keep_value(self, value: Owned) -> Owned {
+        self.keep(value, 0)
+    }
+
+    /// Keeps an exception for later calls; the first one wins.
+    pub fn keep_raised(self, exception: Owned) -> Owned {
+        self.keep(exception, RAISED)
+    }
+
+    #[inline]
+    fn keep(self, object: Owned, mark: usize) -> Owned {
         // SAFETY: as above.
         unsafe {
             let fields = fields(self.object);
-            if !fields.value.is_null() {
-                return Owned::new_reference(fields.value);
+            if !fields.kept.is_null() {
+                return Owned::new_reference(fields.kept_object());
             }
-            if ffi::PyObject_GC_IsTracked(value.as_ptr()) != 0 {
+            if ffi::PyObject_GC_IsTracked(object.as_ptr()) != 0 {
                 self.track();
             }
-            fields.value = ffi::Py_NewRef(value.as_ptr());
+            fields.kept = ffi::Py_NewRef(object.as_ptr()).map_addr(|address| address | mark);
         }
-        value
+        object
     }
 
     /// Lets the collector see the future: it may be part of a cycle from now on.
@@ -146,7 +183,7 @@ pub fn new_future(py: Python<'_>, engine: *mut ffi::PyObject, task: TaskId) -> P
         let fields = fields(object.as_ptr());
         fields.engine = ffi::Py_NewRef(engine);
         fields.task = task;
-        fields.value = std::ptr::null_mut();
+        fields.kept = std::ptr::null_mut();
         clear_header(object.as_ptr());
         Ok(object)
     }
@@ -177,7 +214,7 @@ unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
         if !engine.is_null() {
             Engine::from_object(engine).release(fields.task);
         }
-        ffi::Py_XDECREF(fields.value);
+        ffi::Py_XDECREF(fields.kept_object());
         let kind = ffi::Py_TYPE(object);
         ffi::PyObject_GC_Del(object.cast());
         ffi::Py_XDECREF(engine);
@@ -193,7 +230,7 @@ unsafe extern "C" fn traverse(
     // SAFETY: called by the collector with a live future; each visited pointer is live or null.
     unsafe {
         let fields = fields(object);
-        for part in [ffi::Py_TYPE(object).cast(), fields.engine, fields.value] {
+        for part in [ffi::Py_TYPE(object).cast(), fields.engine, fields.kept_object()] {
             if !part.is_null() {
                 let stop = visit(part, argument);
                 if stop != 0 {
@@ -208,8 +245,10 @@ unsafe extern "C" fn traverse(
 unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
     // SAFETY: called by the collector with a live future. The engine stays: the task needs it to be released.
     unsafe {
-        let value = std::mem::replace(&mut fields(object).value, std::ptr::null_mut());
-        ffi::Py_XDECREF(value);
+        let fields = fields(object);
+        let kept = fields.kept_object();
+        fields.kept = std::ptr::null_mut();
+        ffi::Py_XDECREF(kept);
         clear_dict(object);
     }
     0

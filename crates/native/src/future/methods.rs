@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 
 use super::layout::{FutureRef, make_type};
 use super::standard;
+use crate::engine::Look;
 use crate::object::Owned;
 use crate::raw::{guard, method, optional_seconds};
 
@@ -105,17 +106,17 @@ macro_rules! question {
             // SAFETY: CPython calls methods with a live object.
             unsafe {
                 with_future(object, |future| {
-                    let ask: fn(FutureRef<'_>) -> bool = $ask;
-                    Ok(crate::raw::boolean(ask(future)))
+                    let ask: fn(Look) -> bool = $ask;
+                    Ok(crate::raw::boolean(ask(standard::look(future)?)))
                 })
             }
         }
     };
 }
 
-question!(done, |future| future.engine().look(future.task()).is_final());
-question!(running, |future| future.engine().look(future.task()).is_running());
-question!(cancelled, |future| future.engine().look(future.task()).is_cancelled());
+question!(done, Look::is_final);
+question!(running, Look::is_running);
+question!(cancelled, Look::is_cancelled);
 
 unsafe extern "C" fn cancel(
     object: *mut ffi::PyObject,

@@ -11,6 +11,11 @@ use super::methods::with_future;
 use crate::engine::Look;
 use crate::object::Owned;
 
+/// The state of a future's task.
+pub(super) fn look(future: FutureRef<'_>) -> PyResult<Look> {
+    future.engine().look(future.py(), future.task())
+}
+
 /// The state by the name that the standard library has for it.
 fn state_name(look: Look) -> &'static str {
     match look {
@@ -30,7 +35,7 @@ pub(super) unsafe extern "C" fn current_state(
     // SAFETY: CPython calls methods with a live object, here and below.
     unsafe {
         with_future(object, |future| {
-            let name = state_name(future.engine().look(future.task()));
+            let name = state_name(look(future)?);
             Ok(Owned::from_bound(pyo3::types::PyString::intern(future.py(), name).into_any()))
         })
     }
@@ -44,10 +49,7 @@ pub(super) unsafe extern "C" fn failed(
 ) -> *mut ffi::PyObject {
     // SAFETY: as above.
     unsafe {
-        with_future(object, |future| {
-            let look = future.engine().look(future.task());
-            Ok(crate::raw::boolean(matches!(look, Look::Failed)))
-        })
+        with_future(object, |future| Ok(crate::raw::boolean(matches!(look(future)?, Look::Failed))))
     }
 }
 
@@ -147,7 +149,7 @@ unsafe extern "C" fn known_result(
 ) -> *mut ffi::PyObject {
     // SAFETY: as above.
     unsafe {
-        with_future(object, |future| match future.engine().look(future.task()) {
+        with_future(object, |future| match look(future)? {
             Look::Succeeded => future.engine().result(future, None),
             _ => Ok(Owned::from_bound(future.py().None().into_bound(future.py()))),
         })
@@ -160,7 +162,7 @@ unsafe extern "C" fn known_exception(
 ) -> *mut ffi::PyObject {
     // SAFETY: as above.
     unsafe {
-        with_future(object, |future| match future.engine().look(future.task()) {
+        with_future(object, |future| match look(future)? {
             Look::Failed => future.engine().exception(future, None),
             _ => Ok(Owned::from_bound(future.py().None().into_bound(future.py()))),
         })

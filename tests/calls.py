@@ -1,0 +1,107 @@
+"""What the tests' tasks call: importable functions."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any, NoReturn
+
+
+def nothing() -> None:
+    pass
+
+
+def same(value: Any) -> Any:
+    return value
+
+
+def add(*numbers: int) -> int:
+    return sum(numbers)
+
+
+def both(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return args, kwargs
+
+
+def total(values: Any) -> Any:
+    if isinstance(values, dict):
+        values = values.values()
+    return sum(values)
+
+
+def pid(_item: object = None) -> int:
+    return os.getpid()
+
+
+def enter(path: str, value: Any = None) -> Any:
+    """Says that it has begun, and waits until the gate lets it leave."""
+    with open(path + ".entered", "r+b", buffering=0) as entered:
+        entered.write(os.getpid().to_bytes(4, "little"))
+    with open(path + ".leave", "r+b", buffering=0) as leave:
+        leave.read(1)
+    return value
+
+
+def enter_and_ignore(path: str) -> None:
+    """As ``enter``, and does not let itself be interrupted."""
+    while True:
+        try:
+            enter(path)
+            return
+        except BaseException:
+            print("interrupted and going on", file=sys.stderr)
+
+
+def enter_quietly(path: str, note: str) -> None:
+    """As ``enter``; writes down how it ended."""
+    try:
+        enter(path)
+    except BaseException as error:
+        with open(note, "w") as file:
+            file.write(type(error).__name__)
+        raise
+
+
+def append(path: str, text: str) -> str:
+    """Leaves a trace of a run: one whole line, however many write at once."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    os.write(descriptor, f"{text}\n".encode())
+    os.close(descriptor)
+    return text
+
+
+def fail(message: str = "no") -> NoReturn:
+    raise ValueError(message)
+
+
+def fail_first(path: str, times: int) -> int:
+    """Fails ``times`` times, as counted by the lines of a file; then gives the number of runs."""
+    append(path, "run")
+    with open(path) as file:
+        runs = len(file.readlines())
+    if runs <= times:
+        raise ValueError(f"run {runs}")
+    return runs
+
+
+def die_first(path: str, times: int) -> int:
+    """Kills its worker ``times`` times; then gives the number of runs."""
+    append(path, "run")
+    with open(path) as file:
+        runs = len(file.readlines())
+    if runs <= times:
+        os.kill(os.getpid(), 9)
+    return runs
+
+
+def die(signal: int) -> NoReturn:
+    print("last words", file=sys.stderr, flush=True)
+    os.kill(os.getpid(), signal)
+    time.sleep(3600)  # the signal comes first
+    raise AssertionError
+
+
+def leave(code: int) -> NoReturn:
+    print("leaving now", file=sys.stderr, flush=True)
+    os._exit(code)

@@ -1,0 +1,52 @@
+"""Executors, gates that hold tasks, and programs of their own, for all tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from stage import Gate, Script
+
+from gristmill import Executor
+
+
+@pytest.fixture
+def make_executor() -> Iterator[Callable[..., Executor]]:
+    """Makes executors that are shut down when the test ends."""
+    made: list[Executor] = []
+
+    def make(max_workers: int | None = 2, *arguments: object, **options: object) -> Executor:
+        made.append(Executor(max_workers, *arguments, **options))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for executor in made:
+        executor.shutdown(cancel_futures=True)
+
+
+@pytest.fixture
+def executor(make_executor: Callable[..., Executor]) -> Executor:
+    """An executor of two workers, for one test."""
+    return make_executor()
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Executor]:
+    """An executor of two workers for the tests of a module that do it no harm."""
+    with Executor(2) as executor:
+        yield executor
+
+
+@pytest.fixture
+def gate(make_executor: Callable[..., Executor], tmp_path: Path) -> Iterator[Gate]:
+    """A gate that opens before the test's executors are shut down."""
+    made = Gate(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    """Runs programs of their own."""
+    return Script(tmp_path)

@@ -1,0 +1,117 @@
+"""What tests hold tasks with, run programs with, and look for processes with. Nothing here sleeps."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+
+class Gate:
+    """Holds tasks that call ``calls.enter(gate.path)``: the test learns of each one's start and lets it go on."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = str(folder / "gate")
+        self._ends = []
+        for name in (".entered", ".leave"):
+            os.mkfifo(self.path + name)
+            # Open for both directions, so that neither side ever waits for the other one's open.
+            self._ends.append(os.open(self.path + name, os.O_RDWR))
+
+    def wait_entered(self) -> int:
+        """Waits until one more task is inside; gives its worker's process id."""
+        return int.from_bytes(os.read(self._ends[0], 4), "little")
+
+    def open(self, count: int = 1) -> None:
+        """Lets ``count`` tasks leave."""
+        os.write(self._ends[1], b"." * count)
+
+    def close(self) -> None:
+        """Lets everybody leave, now and later."""
+        self.open(4000)
+
+
+class Script:
+    """Runs a program in a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def start(self, text: str, *arguments: str, **options: object) -> subprocess.Popen[str]:
+        """Starts ``text`` as a file's main program."""
+        path = self._folder / "script.py"
+        path.write_text(textwrap.dedent(text))
+        tests = str(Path(__file__).parent)
+        environment = {**os.environ, "PYTHONPATH": tests, **options.pop("env", {})}  # type: ignore[dict-item]
+        return subprocess.Popen(
+            [sys.executable, str(path), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.PIPE,
+            text=True,
+            env=environment,
+            **options,  # type: ignore[call-overload]
+        )
+
+    def run(self, text: str, *arguments: str, **options: object) -> str:
+        """Runs ``text`` to a successful end; gives what it printed."""
+        with self.start(text, *arguments, **options) as process:
+            printed, errors = process.communicate()
+        assert process.returncode == 0, errors
+        return printed
+
+
+def _processes() -> dict[int, tuple[int, str]]:
+    """Living processes: parent and state of each."""
+    found = {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if fields[0] not in "ZX":
+            found[int(entry)] = (int(fields[1]), fields[0])
+    return found
+
+
+def lives(process: int) -> bool:
+    """Whether the process runs."""
+    return process in _processes()
+
+
+def descent(root: int) -> list[int]:
+    """Processes below ``root``, whoever's session they are in."""
+    parents = _processes()
+    found = [root]
+    for process in found:
+        found += [child for child, (parent, _) in parents.items() if parent == process]
+    return found[1:]
+
+
+def keepers() -> list[int]:
+    """The keepers of this process's executors."""
+    children = [child for child, (parent, _) in _processes().items() if parent == os.getpid()]
+    return [child for child in children if "keeper" in _read(f"/proc/{child}/cmdline")]
+
+
+def zygotes() -> list[int]:
+    """The zygotes and the workers below this process: they run the same program."""
+    return [one for one in descent(os.getpid()) if "_zygote" in _read(f"/proc/{one}/cmdline")]
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def family(mark: bytes) -> list[int]:
+    """Living processes whose environment holds ``mark``."""
+    marked = []
+    for process in _processes():
+        if process != os.getpid() and mark.decode() in _read(f"/proc/{process}/environ"):
+            marked.append(process)
+    return marked
