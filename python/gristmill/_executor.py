@@ -176,7 +176,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         self._shut_down(wait, cancel_futures)
 
     def __reduce__(self) -> Any:
-        raise TypeError("an executor cannot be sent to another process")
+        raise TypeError("an executor cannot be sent to another process, except to a task that it runs")
 
 
 class TaskOptions(_native.Options):
@@ -184,6 +184,7 @@ class TaskOptions(_native.Options):
 
     def __init__(self, executor: Executor, *values: Any) -> None:
         self._executor = executor
+        self._values = values
         self._set(executor, *values)
 
     def map(

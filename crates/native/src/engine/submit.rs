@@ -160,7 +160,7 @@ impl Engine {
             {
                 payload.clear();
                 parents.tasks.clear();
-                pickle(py, arguments, names, &mut parents, &mut payload)?;
+                parents.is_foreign = !pickle(py, arguments, names, &mut parents, &mut payload)?;
             }
         }
         if parents.is_foreign {
@@ -207,13 +207,20 @@ impl Engine {
     }
 }
 
-unsafe fn pickle(
+/// Pickles a call; whether every future in it is one that `parents` knows.
+///
+/// # Errors
+/// `UnpicklableError`, which names the offending part.
+///
+/// # Safety
+/// The arguments are live, `names` is null or a tuple of `str`; the interpreter is held.
+pub unsafe fn pickle(
     py: Python<'_>,
     arguments: &[*mut ffi::PyObject],
     names: *mut ffi::PyObject,
-    parents: &mut ParentList,
+    parents: &mut impl ParentSink,
     payload: &mut Vec<u8>,
-) -> PyResult<()> {
+) -> PyResult<bool> {
     // SAFETY: the arguments are live; the last ones belong to the names.
     let (positional, named) = unsafe {
         let named = if names.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(names) };
@@ -228,10 +235,5 @@ unsafe fn pickle(
         (positional, keywords)
     };
     let futures = pickle_call(&positional, Some(&named), payload)?;
-    for future in futures {
-        if parents.parent(future.as_ptr()).is_none() {
-            parents.is_foreign = true;
-        }
-    }
-    Ok(())
+    Ok(futures.iter().all(|future| parents.parent(future.as_ptr()).is_some()))
 }
