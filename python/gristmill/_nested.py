@@ -43,6 +43,11 @@ def current_executor() -> NestedExecutor:
     return _executor
 
 
+def _received() -> NestedExecutor:
+    """What an executor is when it arrives in a worker: in a definition that may be before a task runs."""
+    return _executor
+
+
 class NestedExecutor(concurrent.futures.Executor):
     """The executor as its tasks see it."""
 

@@ -59,12 +59,12 @@ def _handle(obj: Any) -> Any:
         from gristmill import _nested
 
         if isinstance(obj, _native.Engine):
-            return _nested.current_executor, ()
+            return _nested._received, ()
         return _nested.NestedOptions, obj._values  # type: ignore[attr-defined]
     nested = sys.modules.get("gristmill._nested")
     if nested is not None:
         if type(obj) is nested.NestedExecutor:
-            return nested.current_executor, ()
+            return nested._received, ()
         if type(obj) is nested.NestedOptions:
             return nested.NestedOptions, obj._values
     return None
