@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from gristmill._executor import Executor, TaskOptions, build_info, wait_any
     from gristmill._native import Future
+    from gristmill._nested import current_executor
 
 __version__ = "0.1.0"
 
@@ -45,6 +46,7 @@ _HOMES = {
     ),
     "gristmill._executor": ("Executor", "TaskOptions", "build_info", "wait_any"),
     "gristmill._native": ("Future",),
+    "gristmill._nested": ("current_executor",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -66,6 +68,7 @@ __all__ = [
     "WorkerLost",
     "__version__",
     "build_info",
+    "current_executor",
     "wait_any",
 ]
 

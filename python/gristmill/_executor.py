@@ -190,7 +190,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
             self._registry.join()
 
     def __reduce__(self) -> Any:
-        raise TypeError("an executor cannot be sent to another process")
+        raise TypeError("an executor cannot be sent to another process, except to a task that it runs")
 
 
 class TaskOptions(_native.Options):
@@ -198,6 +198,7 @@ class TaskOptions(_native.Options):
 
     def __init__(self, executor: Executor, *values: Any) -> None:
         self._executor = executor
+        self._values = values
         self._set(executor, *values)
 
     def map(

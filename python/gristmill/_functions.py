@@ -29,7 +29,7 @@ def definition(function: Callable[..., Any]) -> bytes:
     """Describes a callable to workers. Raises ``UnpicklableError``."""
     name = importable_name(function)
     if name is None:
-        return b"V" + _pickling.dump_value(function)
+        return b"V" + _pickling.dump_value(function, is_for_task=True)
     return b"N" + pickle.dumps((*name, fingerprint(function)))
 
 
@@ -117,7 +117,7 @@ def captures(function: Any) -> tuple[list[tuple[Any, tuple[str, ...]]], bool]:
     is_settled = True
     while waiting:
         value = waiting.pop()
-        if id(value) in seen or isinstance(value, _CONSTANT):
+        if id(value) in seen or isinstance(value, _CONSTANT) or _pickling._handle(value) is not None:
             continue
         seen.add(id(value))
         if isinstance(value, (tuple, frozenset)):

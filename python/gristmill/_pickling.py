@@ -46,16 +46,21 @@ def _is_found_by_name(function: Any) -> bool:
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Writes each future as a hole and remembers it."""
 
-    def __init__(self, file: io.BytesIO) -> None:
+    def __init__(self, file: io.BytesIO, is_for_task: bool) -> None:
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
         self.futures: list[Any] = []
+        self._is_for_task = is_for_task
 
     def reducer_override(self, obj: Any) -> Any:
-        if type(obj) is _native.Future:
+        if type(obj) is _native.Future or isinstance(obj, _native.Ticket):
             return _fill, (self._index(obj),)
         if type(obj) is functools._lru_cache_wrapper and not _is_found_by_name(obj):
             parameters = obj.cache_parameters()  # type: ignore[attr-defined]
             return _cached, (obj.__wrapped__, parameters["maxsize"], parameters["typed"])
+        if self._is_for_task:
+            handle = _handle(obj)
+            if handle is not None:
+                return handle
         return super().reducer_override(obj)
 
     def _index(self, future: Any) -> int:
@@ -68,10 +73,27 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         return len(self.futures) - 1
 
 
-def _dump(value: Any) -> tuple[bytes, list[Any]]:
+def _handle(obj: Any) -> Any:
+    """How an executor goes to one of its tasks: there it is the executor that runs the task."""
+    if isinstance(obj, (_native.Engine, _native.Options)):
+        from gristmill import _nested
+
+        if isinstance(obj, _native.Engine):
+            return _nested._received, ()
+        return _nested.NestedOptions, obj._values  # type: ignore[attr-defined]
+    nested = sys.modules.get("gristmill._nested")
+    if nested is not None:
+        if type(obj) is nested.NestedExecutor:
+            return nested._received, ()
+        if type(obj) is nested.NestedOptions:
+            return nested.NestedOptions, obj._values
+    return None
+
+
+def _dump(value: Any, is_for_task: bool = False) -> tuple[bytes, list[Any]]:
     file = io.BytesIO()
     file.write(b"\0\0")
-    pickler = _Pickler(file)
+    pickler = _Pickler(file, is_for_task)
     pickler.dump(value)
     view = file.getbuffer()
     view[:2] = len(pickler.futures).to_bytes(2, "little")
@@ -84,19 +106,27 @@ def dump_call(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> tuple[byt
     Raises ``UnpicklableError``, which names the part that cannot be pickled.
     """
     try:
-        return _dump((args, kwargs or {}))
+        return _dump((args, kwargs or {}), is_for_task=True)
     except Exception as error:
         named = [(f"argument {index}", value) for index, value in enumerate(args)]
         named += [(f"argument {name!r}", value) for name, value in (kwargs or {}).items()]
-        raise _explained(named, error) from error
+        raise _explained(named, error, True) from error
 
 
-def dump_value(value: Any) -> bytes:
-    """Pickles one value that holds no futures. Raises ``UnpicklableError``."""
+def dump_value(value: Any, is_for_task: bool = False) -> bytes:
+    """Pickles one value that holds no futures. Raises ``UnpicklableError``.
+
+    :param is_for_task: a task will have it, so that an executor in it becomes the one that runs the task.
+    """
     try:
-        return _dump(value)[0]
+        pickled, futures = _dump(value, is_for_task)
+        if futures:
+            raise TypeError("it holds a future: pass that as an argument of its own, or its result()")
+        return pickled
     except Exception as error:
-        raise _explained([(f"the {type(value).__qualname__}", value)], error) from error
+        raise _explained(
+            [(f"the {type(value).__qualname__}", value)], error, is_for_task
+        ) from error
 
 
 def load(data: bytes, values: dict[int, Any]) -> Any:
@@ -109,22 +139,26 @@ def load(data: bytes, values: dict[int, Any]) -> Any:
         _holes.values = outer
 
 
-def _explained(named: list[tuple[str, Any]], error: Exception) -> UnpicklableError:
+def _explained(
+    named: list[tuple[str, Any]], error: Exception, is_for_task: bool
+) -> UnpicklableError:
     for name, value in named:
-        culprit = _find_culprit(name, value, depth=8)
+        culprit = _find_culprit(name, value, is_for_task, depth=8)
         if culprit is not None:
             path, kind = culprit
             return UnpicklableError(f"{path} ({kind}) cannot be pickled: {error}")
     return UnpicklableError(f"the arguments cannot be pickled: {error}")
 
 
-def _find_culprit(path: str, value: Any, depth: int) -> tuple[str, str] | None:
+def _find_culprit(
+    path: str, value: Any, is_for_task: bool, depth: int
+) -> tuple[str, str] | None:
     """Walks down to the innermost part that does not pickle on its own."""
     try:
-        _dump(value)
+        _dump(value, is_for_task)
     except Exception:
         for name, part in _parts(path, value) if depth else ():
-            culprit = _find_culprit(name, part, depth - 1)
+            culprit = _find_culprit(name, part, is_for_task, depth - 1)
             if culprit is not None:
                 return culprit
         return path, type(value).__qualname__

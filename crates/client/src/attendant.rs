@@ -17,6 +17,10 @@ const PATIENCE_MAX: Duration = Duration::from_millis(2);
 /// The longest sleep on the bell: whatever was missed is found after it.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
 
+/// How long the first request of a task may lie in its ring while no caller looks. After it, tasks that run are an
+/// obligation by themselves; before it, a client without nested tasks need not pay for that.
+const LISTEN: Duration = Duration::from_millis(20);
+
 /// Runs until the client has ended.
 pub(crate) fn run(client: &Arc<Client>) {
     gristmill_sync::signals::block_all();
@@ -29,9 +33,13 @@ fn attend(client: &Arc<Client>) -> bool {
     if inner.has_ended {
         return false;
     }
+    let listens = inner.listens_for_first_request();
+    if listens && inner.lead.leader() == Leader::Nobody {
+        inner.drain();
+    }
     if !inner.has_obligations() || inner.lead.leader() == Leader::Caller {
         inner.lead.park();
-        client.park_attendant(inner, SLEEP_MAX);
+        client.park_attendant(inner, if listens { LISTEN } else { SLEEP_MAX });
         return true;
     }
     let mut patience = PATIENCE;

@@ -138,7 +138,14 @@ impl Client {
 
     /// The id of a function, which gains a use until [`Self::forget`]; `name` is for messages.
     pub fn define(&self, definition: &[u8], name: &str) -> FunctionId {
-        self.lock().lanes.functions.define(definition, name)
+        let mut inner = self.lock();
+        if !inner.nested.is_used {
+            inner.nested.note_function();
+            if inner.lead.summon() {
+                self.wake_attendant();
+            }
+        }
+        inner.lanes.functions.define(definition, name)
     }
 
     /// Gives a use of a function back.

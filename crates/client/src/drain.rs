@@ -2,7 +2,7 @@
 
 use gristmill_core::Payload;
 use gristmill_shm::{Record, Words};
-use gristmill_wire::{ANSWER_WORDS, AnswerFrame, FrameError, Kind, PayloadKind, SlotId};
+use gristmill_wire::{ANSWER_WORDS, AnswerFrame, FrameError, Kind, PayloadKind, SlotId, TaskId};
 
 use crate::inner::Inner;
 use crate::lanes::Order;
@@ -13,8 +13,10 @@ enum Arrival {
     Answer(AnswerFrame, Payload),
     /// The initializer returned, or raised this.
     Ready(Option<String>),
-    /// The running task submits or waits.
-    Nested(Kind, Vec<u8>),
+    /// The running task asks for something, or a part of that; the word in front of it.
+    Request(u64, Vec<u8>),
+    /// A task waits for others, or has ceased to.
+    Wait(TaskId, bool),
 }
 
 impl Inner {
@@ -26,6 +28,7 @@ impl Inner {
             count +=
                 self.drain_lane(SlotId(u16::try_from(slot).unwrap_or(u16::MAX)), usize::MAX, now);
         }
+        self.nested_flush();
         if self.core.next_wake(now).is_some_and(|wake| wake <= now) {
             self.core.poll(now, &mut self.lanes);
         }
@@ -69,10 +72,27 @@ impl Inner {
                     let _ = self.core.answered(slot, &frame, payload, now, &mut self.lanes);
                 }
                 Arrival::Ready(failure) => self.worker_ready(slot, failure, now),
-                Arrival::Nested(kind, body) => self.nested_arrival(slot, kind, &body, now),
+                Arrival::Request(word, part) => {
+                    if self.nested_request(slot, word, &part, now).is_err() {
+                        self.condemn(slot);
+                    }
+                }
+                Arrival::Wait(task, is_on) => {
+                    self.nested.is_used = true;
+                    self.core.waiting(slot, task, is_on, now, &mut self.lanes);
+                }
             }
         }
         count
+    }
+
+    /// Reads a worker no further that wrote nonsense, and has it killed.
+    #[cold]
+    fn condemn(&mut self, slot: SlotId) {
+        if let Some(lane) = self.lanes.lane(slot) {
+            lane.is_corrupt = true;
+            self.lanes.orders.push(Order::Kill(slot));
+        }
     }
 
     /// Copies the next record out. A damaged ring is read no further, and its worker killed.
@@ -87,8 +107,7 @@ impl Inner {
             Err(_) => None,
         };
         if read.is_none() {
-            lane.is_corrupt = true;
-            self.lanes.orders.push(Order::Kill(slot));
+            self.condemn(slot);
             return None;
         }
         if results.consume() == gristmill_shm::Tail::Published
@@ -114,11 +133,14 @@ fn read_arrival<W: Words>(record: &Record<'_, W>) -> Result<Arrival, FrameError>
                 (record.header().flags != 0).then(|| String::from_utf8_lossy(&text).into());
             Ok(Arrival::Ready(failure))
         }
-        kind @ (Kind::Request | Kind::Wait) => {
-            let mut body = Vec::new();
-            record.append_to(0, record.body_size(), &mut body)?;
-            Ok(Arrival::Nested(kind, body))
+        Kind::Request => {
+            let word = record.word(0)?;
+            let mut part = Vec::new();
+            #[expect(clippy::cast_possible_truncation, reason = "the size is in the low half")]
+            record.append_to(8, word as u32, &mut part)?;
+            Ok(Arrival::Request(word, part))
         }
+        Kind::Wait => Ok(Arrival::Wait(TaskId::from_word(record.word(0)?), record.word(1)? != 0)),
         other => Err(FrameError::UnknownKind(other as u8)),
     }
 }

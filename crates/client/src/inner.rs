@@ -44,6 +44,9 @@ impl Shared {
     }
 }
 
+/// How long a worker's full task ring is left alone before replies are tried again.
+const REPLY_PAUSE: Duration = Duration::from_millis(1);
+
 /// Who is to hear of a final task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Listeners {
@@ -77,13 +80,14 @@ pub(crate) struct Inner {
 
 impl Inner {
     pub fn new(core: Core, lanes: Lanes, tree: Tree, shared: Arc<Shared>) -> Self {
+        let slot_count = lanes.lanes.len();
         Self {
             core,
             lanes,
             tree,
             shared,
             lead: Lead::default(),
-            nested: Nested::default(),
+            nested: Nested::new(slot_count),
             waiters: Vec::new(),
             next_key: 0,
             burst: 0,
@@ -209,15 +213,24 @@ impl Inner {
         self.core.has_obligations()
             || !self.watched.is_empty()
             || !self.waiters.is_empty()
-            || self.nested.has_obligations()
+            || self.nested.has_backlog()
+            || (self.nested.is_used && !self.core.is_drained())
             || self.tree.is_closing()
+    }
+
+    /// Whether a task that runs may be the first to submit one.
+    pub fn listens_for_first_request(&self) -> bool {
+        !self.nested.is_used && (!self.core.is_drained() || self.nested.is_new_function_due())
     }
 
     /// How long nothing is due.
     pub fn next_wake(&mut self) -> Option<Duration> {
         let now = self.lanes.read_clock();
-        let wake = self.core.next_wake(now)?;
-        Some(Duration::from_nanos(wake.saturating_sub(now)))
+        let wake = self.core.next_wake(now).map(|at| Duration::from_nanos(at.saturating_sub(now)));
+        if !self.nested.has_backlog() {
+            return wake;
+        }
+        Some(wake.map_or(REPLY_PAUSE, |wake| wake.min(REPLY_PAUSE)))
     }
 
     /// The outcome of a final task, copied out.

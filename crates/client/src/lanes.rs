@@ -196,6 +196,12 @@ impl Lanes {
         true
     }
 
+    /// Bytes of a worker's task ring that are free, and of the whole ring's largest record.
+    pub fn task_room(&mut self, slot: SlotId) -> (u32, u32) {
+        let Some(lane) = self.lane(slot) else { return (0, 0) };
+        (lane.ends.tasks.free_bytes(), lane.ends.tasks.max_body())
+    }
+
     #[inline]
     fn touch(&mut self, slot: SlotId) {
         if let Some(lane) = &mut self.lanes[usize::from(slot.0)]

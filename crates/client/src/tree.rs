@@ -140,8 +140,11 @@ impl Inner {
                 }
             }
             Order::Interrupt(slot) => {
+                let mode = self.lanes.mode;
                 if let Some(lane) = self.lanes.lane(slot) {
                     signal(lane, INTERRUPT_SIGNAL);
+                    // One that waits for other tasks may be about to sleep: the signal alone would come too early.
+                    lane.ends.control.peer_bell().ring(mode);
                 }
             }
             Order::Retire(slot) => {

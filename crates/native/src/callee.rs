@@ -1,4 +1,9 @@
 //! The worker's side of Python functions: definitions to callables, payloads to arguments, outcomes to payloads.
+//!
+//! A function may submit tasks and wait for them, and then others are called below it: nothing is borrowed meanwhile.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use gristmill_wire::{FunctionId, ParentEntry, Verdict};
 use gristmill_worker::{Call, Callee, Reply};
@@ -9,21 +14,29 @@ use crate::codec::{
     Arguments, ArrayTypes, Encoded, Parents, decode_call, decode_value, encode_value, malformed,
     pickle_value,
 };
+use crate::function::FunctionCache;
 use crate::object::Owned;
 
 /// A function as this worker knows it.
 enum Known {
     Callable(Py<PyAny>),
     /// Its definition did not load: the encoded exception that every call of it answers with.
-    Broken(Vec<u8>),
+    Broken(Rc<[u8]>),
 }
 
 /// Calls Python functions on the thread that holds the interpreter.
 pub struct PythonCallee {
-    functions: Vec<Option<Known>>,
-    arrays: ArrayTypes,
-    arguments: Arguments,
+    functions: RefCell<Vec<Option<Known>>>,
+    pub arrays: ArrayTypes,
+    /// Storage for arguments: as many sets as calls are on the stack, kept for the next ones.
+    arguments: RefCell<Vec<Arguments>>,
     interrupted: Py<PyAny>,
+    /// `sys._getframe`, which tells how deep the stack is.
+    frame_at: Py<PyAny>,
+    /// What tasks submit.
+    pub submitted: RefCell<FunctionCache>,
+    /// The number of the next function among those.
+    pub next_function: Cell<u32>,
 }
 
 impl PythonCallee {
@@ -33,25 +46,45 @@ impl PythonCallee {
     /// What importing the error types raises.
     pub fn new(py: Python<'_>) -> PyResult<Self> {
         Ok(Self {
-            functions: Vec::new(),
+            functions: RefCell::default(),
             arrays: ArrayTypes::new(),
-            arguments: Arguments::new(),
+            arguments: RefCell::default(),
             interrupted: py.import("gristmill._errors")?.getattr("TaskInterrupted")?.unbind(),
+            frame_at: py.import("sys")?.getattr("_getframe")?.unbind(),
+            submitted: RefCell::default(),
+            next_function: Cell::new(0),
         })
     }
 
-    fn try_call(&mut self, py: Python<'_>, call: &Call<'_>, out: &mut Vec<u8>) -> PyResult<()> {
+    fn try_call(
+        &self,
+        py: Python<'_>,
+        function: &Py<PyAny>,
+        call: &Call<'_>,
+        out: &mut Vec<u8>,
+    ) -> PyResult<()> {
+        let spare = self.arguments.borrow_mut().pop();
+        let mut arguments = spare.unwrap_or_else(Arguments::new);
         let mut parents =
             TaskParents { values: call.parents.iter().collect(), arrays: &self.arrays };
-        decode_call(py, call.payload, &mut parents, &self.arrays, &mut self.arguments)?;
-        let function = match self.functions.get(call.function.0 as usize) {
-            Some(Some(Known::Callable(function))) => function.as_ptr(),
-            _ => return Err(malformed("its function was never defined here")),
-        };
-        // SAFETY: `py` proves that the interpreter is held; the table keeps the function alive during the call, since
-        // definitions arrive on this thread only, between calls.
-        let result = unsafe { Owned::or_raise(py, self.arguments.call(function))? };
-        self.encode(result.into_bound(py), out)
+        let result = decode_call(py, call.payload, &mut parents, &self.arrays, &mut arguments)
+            .and_then(|()| {
+                // SAFETY: `py` proves that the interpreter is held, and the caller's reference keeps the function alive.
+                unsafe { Owned::or_raise(py, arguments.call(function.as_ptr())) }
+            });
+        arguments.clear();
+        self.arguments.borrow_mut().push(arguments);
+        self.encode(result?.into_bound(py), out)
+    }
+
+    /// A reference of our own to a function, since a definition that arrives in the call may move the table; or what
+    /// every call of it raises.
+    fn find(&self, py: Python<'_>, function: FunctionId) -> PyResult<Result<Py<PyAny>, Rc<[u8]>>> {
+        match self.functions.borrow().get(function.0 as usize) {
+            Some(Some(Known::Callable(function))) => Ok(Ok(function.clone_ref(py))),
+            Some(Some(Known::Broken(error))) => Ok(Err(Rc::clone(error))),
+            _ => Err(malformed("its function was never defined here")),
+        }
     }
 
     fn encode(&self, value: Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {
@@ -82,34 +115,43 @@ fn encode_exception(py: Python<'_>, error: &PyErr) -> PyResult<Vec<u8>> {
 }
 
 impl Callee for PythonCallee {
-    fn define(&mut self, function: FunctionId, definition: &[u8]) {
+    fn define(&self, function: FunctionId, definition: &[u8]) {
         Python::attach(|py| {
             let loaded = py
                 .import("gristmill._functions")
                 .and_then(|module| module.call_method1("load", (PyBytes::new(py, definition),)));
             let known = match loaded {
                 Ok(callable) => Known::Callable(callable.unbind()),
-                Err(error) => Known::Broken(encode_exception(py, &error).unwrap_or_default()),
+                Err(error) => {
+                    Known::Broken(encode_exception(py, &error).unwrap_or_default().into())
+                }
             };
             let place = function.0 as usize;
-            if self.functions.len() <= place {
-                self.functions.resize_with(place + 1, || None);
+            let mut functions = self.functions.borrow_mut();
+            if functions.len() <= place {
+                functions.resize_with(place + 1, || None);
             }
-            self.functions[place] = Some(known);
+            let old = functions[place].replace(known);
+            drop(functions);
+            // The end of the old one may run Python code.
+            drop(old);
         });
     }
 
-    fn call(&mut self, call: &Call<'_>, out: &mut Vec<u8>) -> Reply {
+    fn call(&self, call: &Call<'_>, out: &mut Vec<u8>) -> Reply {
         Python::attach(|py| {
-            if let Some(Some(Known::Broken(error))) = self.functions.get(call.function.0 as usize) {
-                out.extend_from_slice(error);
-                return Reply { verdict: Verdict::Raised, arena: false };
-            }
             let start = out.len();
-            let verdict = match self.try_call(py, call, out) {
+            let called = match self.find(py, call.function) {
+                Ok(Ok(function)) => self.try_call(py, &function, call, out),
+                Ok(Err(error)) => {
+                    out.extend_from_slice(&error);
+                    return Reply { verdict: Verdict::Raised, arena: false };
+                }
+                Err(error) => Err(error),
+            };
+            let verdict = match called {
                 Ok(()) => Verdict::Returned,
                 Err(error) => {
-                    self.arguments.clear();
                     out.truncate(start);
                     let verdict = self.verdict_of(py, &error);
                     match encode_exception(py, &error) {
@@ -125,7 +167,7 @@ impl Callee for PythonCallee {
         })
     }
 
-    fn while_idle(&mut self, wait: &mut dyn FnMut()) {
+    fn while_idle(&self, wait: &mut dyn FnMut()) {
         // A closure that touches no Python object; `detach` wants it `Send` as a proxy for that.
         struct Untouched<'a>(&'a mut dyn FnMut());
         // SAFETY: the closure runs on this very thread and touches no Python object.
@@ -138,7 +180,35 @@ impl Callee for PythonCallee {
             });
         });
     }
+
+    fn may_nest(&self) -> bool {
+        // It raises when the stack has fewer frames than that.
+        Python::attach(|py| self.frame_at.bind(py).call1((FRAMES_MAX,)).is_err())
+    }
+
+    fn has_raised(&self) -> bool {
+        Python::attach(|py| py.check_signals().map_err(|error| error.restore(py)).is_err())
+    }
+
+    fn completed(&self, ticket: u32) {
+        Python::attach(|py| {
+            let told = py
+                .import("gristmill._nested")
+                .and_then(|module| module.call_method1("_completed", (ticket,)));
+            if let Err(error) = told {
+                error.write_unraisable(py, None);
+            }
+        });
+    }
+
+    fn take_dropped(&self, at_least: usize) -> Vec<u32> {
+        crate::nested::take_dropped(at_least)
+    }
 }
+
+/// Python frames on the stack beyond which no other task is called below a waiting one: it may want as many as are left
+/// of the interpreter's thousand.
+const FRAMES_MAX: u32 = 400;
 
 struct TaskParents<'a> {
     values: Vec<(ParentEntry, &'a [u8])>,

@@ -18,6 +18,25 @@ use crate::object::Owned;
 /// Entries beyond which the cache starts anew: fresh lambdas by the million leave memory flat.
 const ENTRIES_MAX: usize = 1024;
 
+/// Where functions get their ids: the client's table, or, in a worker, the numbers that the client was told.
+pub trait FunctionTable {
+    /// The id of a definition, which gains a use.
+    fn define(&self, definition: &[u8], name: &str) -> FunctionId;
+
+    /// Gives a use back.
+    fn forget(&self, function: FunctionId);
+}
+
+impl FunctionTable for Client {
+    fn define(&self, definition: &[u8], name: &str) -> FunctionId {
+        Self::define(self, definition, name)
+    }
+
+    fn forget(&self, function: FunctionId) {
+        Self::forget(self, function);
+    }
+}
+
 /// The cache of one engine. Guarded by the interpreter.
 #[derive(Default)]
 pub struct FunctionCache {
@@ -66,7 +85,11 @@ impl FunctionCache {
 
     /// Remembers a function; its definition reaches the client's table if it is new there. What is forgotten for it comes
     /// back to be dropped where Python code may run.
-    pub fn insert(&mut self, described: Described, client: &Client) -> (FunctionId, Forgotten) {
+    pub fn insert(
+        &mut self,
+        described: Described,
+        client: &impl FunctionTable,
+    ) -> (FunctionId, Forgotten) {
         let Described { function, definition, name, identity } = described;
         let id = client.define(&definition, &name);
         self.last = None;
@@ -84,7 +107,7 @@ impl FunctionCache {
 
     /// Lets go of every function.
     #[must_use]
-    pub fn clear(&mut self, client: &Client) -> Forgotten {
+    pub fn clear(&mut self, client: &impl FunctionTable) -> Forgotten {
         self.last = None;
         let entries: Vec<Entry> = self.entries.drain().map(|(_, entry)| entry).collect();
         for entry in &entries {

@@ -10,6 +10,7 @@ mod error;
 mod fork;
 mod function;
 mod future;
+mod nested;
 mod object;
 mod raw;
 mod serve;
@@ -70,5 +71,14 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(serve::announce, module)?)?;
     module.add_function(wrap_pyfunction!(serve::serve, module)?)?;
     module.add_function(wrap_pyfunction!(serve::is_interrupted, module)?)?;
+    module.add_class::<nested::Ticket>()?;
+    module.add_function(wrap_pyfunction!(nested::nested_check, module)?)?;
+    module.add_function(wrap_pyfunction!(nested::nested_check_options, module)?)?;
+    module.add_function(wrap_pyfunction!(nested::nested_submit, module)?)?;
+    module.add_function(wrap_pyfunction!(nested::nested_result, module)?)?;
+    module.add_function(wrap_pyfunction!(nested::nested_state, module)?)?;
+    module.add_function(wrap_pyfunction!(nested::nested_cancel, module)?)?;
+    module.add_function(wrap_pyfunction!(nested::nested_watch, module)?)?;
+    module.add_function(wrap_pyfunction!(nested::nested_wait, module)?)?;
     Ok(())
 }

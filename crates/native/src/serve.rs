@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::rc::Rc;
 use std::time::Duration;
 
 use gristmill_keeper::{WorkerKey, WorkerSetup, announce_birth, become_worker};
@@ -60,7 +61,9 @@ pub fn serve(
         .worker_lane(gristmill_wire::SlotId(slot))
         .map_err(|error| broken(error.to_string()))?;
     let spin = Duration::try_from_secs_f64(spin_us.max(0.0) / 1e6).unwrap_or_default();
-    let mut worker = Worker::new(lane, PythonCallee::new(py)?, WorkerOptions { spin });
+    let options = WorkerOptions { spin, stack_max: stack_max() };
+    let worker = Rc::new(Worker::new(lane, PythonCallee::new(py)?, options));
+    crate::nested::set_worker(&worker);
     RUNNING.set(Some(worker.running()));
     let failure: Option<String> = initialize.call0()?.extract()?;
     worker.announce(failure.as_deref()).map_err(|error| broken(error.to_string()))?;
@@ -70,8 +73,18 @@ pub fn serve(
     worker.run().map_err(|error| broken(error.to_string()))
 }
 
-/// Whether the task that runs now is to be interrupted: asked by the handler of the interrupt signal.
+/// A quarter of the stack that this thread may have: the rest is for the code of the task that waits deepest.
+fn stack_max() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the call fills in one structure.
+    let found = unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) } == 0;
+    let usual = 8 << 20;
+    let size = if found { usize::try_from(limit.rlim_cur).unwrap_or(usual) } else { usual };
+    size.min(4 * usual) / 4
+}
+
+/// Whether the task that runs now is to be interrupted, once: asked by the handler of the interrupt signal.
 #[pyfunction]
 pub fn is_interrupted() -> bool {
-    RUNNING.with_borrow(|running| running.as_ref().is_some_and(Running::is_interrupted))
+    RUNNING.with_borrow(|running| running.as_ref().is_some_and(Running::take_interrupt))
 }

@@ -13,6 +13,7 @@
 mod answer;
 mod error;
 mod ids;
+mod nested;
 mod record;
 mod span;
 mod task;
@@ -20,6 +21,7 @@ mod task;
 pub use answer::{ANSWER_WORDS, AnswerFrame, Verdict};
 pub use error::FrameError;
 pub use ids::{Attempt, ContextId, Epoch, FunctionId, SlotId, TaskId};
+pub use nested::{NestedOptions, NestedReply, NestedRequest, ReplyKind};
 pub use record::{Kind, RECORD_ALIGN, RECORD_HEADER_SIZE, RecordHeader, padded_size};
 pub use span::Span;
 pub use task::{

@@ -70,7 +70,7 @@ pub(crate) fn write(lane: &mut WorkerLane, answer: &Answer<'_>) -> Result<(), Wo
 
 /// Sleeps until the client has read something.
 #[cold]
-fn wait_for_room(lane: &mut WorkerLane, body: usize) {
+pub(crate) fn wait_for_room(lane: &mut WorkerLane, body: usize) {
     let WorkerLane { results, control, .. } = lane;
     control.peer_bell().ring(control.mode());
     results.want_room(true);

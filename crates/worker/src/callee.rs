@@ -50,16 +50,38 @@ fn split_parent(bytes: &[u8]) -> Option<(ParentEntry, &[u8], &[u8])> {
     Some((entry, &padded[..size], behind))
 }
 
-/// Runs functions. Its methods run on the worker's main thread, one at a time.
+/// Runs functions. Its methods run on the worker's main thread; a call may come back to the worker, which then makes
+/// another one below it.
 pub trait Callee {
     /// Learns what a function id stands for from now on. A definition that does not load makes the *calls* fail.
-    fn define(&mut self, function: FunctionId, definition: &[u8]);
+    fn define(&self, function: FunctionId, definition: &[u8]);
 
     /// Runs one task and appends the encoded value, or exception, to `out`.
-    fn call(&mut self, call: &Call<'_>, out: &mut Vec<u8>) -> Reply;
+    fn call(&self, call: &Call<'_>, out: &mut Vec<u8>) -> Reply;
 
     /// Runs `wait`, which may block: a callee that holds a lock others want (the interpreter's) gives it up meanwhile.
-    fn while_idle(&mut self, wait: &mut dyn FnMut());
+    fn while_idle(&self, wait: &mut dyn FnMut());
+
+    /// Whether there is stack, or what else the callee counts, for another call below the one that waits.
+    fn may_nest(&self) -> bool {
+        true
+    }
+
+    /// Handles signals that have come; whether a handler raised something, which ends the wait.
+    fn has_raised(&self) -> bool {
+        false
+    }
+
+    /// A watched ticket's task has ended.
+    fn completed(&self, ticket: u32) {
+        let _ = ticket;
+    }
+
+    /// Tickets that nobody holds any more, if they are `at_least` so many; none otherwise.
+    fn take_dropped(&self, at_least: usize) -> Vec<u32> {
+        let _ = at_least;
+        Vec::new()
+    }
 }
 
 /// What came of a call.

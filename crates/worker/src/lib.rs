@@ -7,7 +7,11 @@
 
 mod answer;
 mod callee;
+mod nested;
 mod run;
+mod tickets;
 
 pub use callee::{Call, Callee, ParentList, Reply};
+pub use nested::WaitEnd;
 pub use run::{Running, Worker, WorkerEnd, WorkerOptions};
+pub use tickets::Outcome;

@@ -1,6 +1,6 @@
 //! The loop.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -9,18 +9,21 @@ use gristmill_sync::barrier::BarrierMode;
 use gristmill_sync::clock::{monotonic_ns, ticks};
 use gristmill_wire::{
     EXTENSION_WORDS, FrameError, FunctionId, Kind, PARENT_WORDS, ParentEntry, PayloadKind,
-    TASK_WORDS, TaskExtension, TaskFlags, TaskFrame, Verdict, padded_size,
+    TASK_WORDS, TaskExtension, TaskFlags, TaskFrame, TaskId, Verdict, padded_size,
 };
 use thiserror::Error;
 
 use crate::answer::{self, Answer, Times};
 use crate::callee::{Call, Callee, ParentList};
+use crate::tickets::Tickets;
 
 /// How a worker is to behave.
 #[derive(Debug, Clone, Copy)]
 pub struct WorkerOptions {
     /// How long it polls an empty ring before it sleeps.
     pub spin: Duration,
+    /// Bytes of stack beyond which a task that waits runs nothing below it.
+    pub stack_max: usize,
 }
 
 /// Why a worker's loop ended before it was told to.
@@ -43,33 +46,64 @@ pub struct Running {
     control: WorkerControl,
     /// The sequence of the innermost running task + 1; 0 is none.
     current: Rc<Cell<u64>>,
+    /// The sequence of the task that was interrupted last + 1.
+    interrupted: Rc<Cell<u64>>,
 }
 
 impl Running {
-    /// Whether the task that runs now is to be interrupted.
+    /// Whether the task that runs now is to be interrupted and was not yet.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
         let current = self.current.get();
-        current != 0 && self.control.interrupt_requested() == Some(current - 1)
+        current != 0
+            && current != self.interrupted.get()
+            && self.control.interrupt_requested() == Some(current - 1)
+    }
+
+    /// As [`Self::is_interrupted`]; true once per task: whoever asks interrupts it.
+    #[must_use]
+    pub fn take_interrupt(&self) -> bool {
+        let is_interrupted = self.is_interrupted();
+        if is_interrupted {
+            self.interrupted.set(self.current.get());
+        }
+        is_interrupted
     }
 }
 
-/// One worker at work.
+/// One worker at work. A task that it calls may come back to it: nothing is borrowed while the callee runs.
 pub struct Worker<C> {
-    lane: WorkerLane,
-    callee: C,
-    options: WorkerOptions,
-    mode: BarrierMode,
-    current: Rc<Cell<u64>>,
-    body: Vec<u8>,
-    out: Vec<u8>,
+    pub(crate) lane: RefCell<WorkerLane>,
+    pub(crate) control: WorkerControl,
+    pub(crate) callee: C,
+    pub(crate) options: WorkerOptions,
+    pub(crate) mode: BarrierMode,
+    pub(crate) running: Running,
+    /// The innermost running task.
+    pub(crate) task: Cell<Option<TaskId>>,
+    /// How many tasks are on the stack.
+    pub(crate) depth: Cell<u32>,
+    /// Where the stack was when the loop began.
+    pub(crate) stack_base: Cell<usize>,
     /// Tasks run since the ring was found empty last.
-    streak: u32,
+    streak: Cell<u32>,
+    pub(crate) is_stopped: Cell<bool>,
+    /// Why a wait inside a task failed.
+    pub(crate) broken: Cell<Option<WorkerEnd>>,
+    pub(crate) tickets: RefCell<Tickets>,
+    pub(crate) spare_buffers: RefCell<Vec<Buffers>>,
+}
+
+/// Where one level of the loop keeps a record and the answer to it.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers {
+    pub body: Vec<u8>,
+    out: Vec<u8>,
 }
 
 /// A task record, copied out of the ring.
-struct Task {
-    frame: TaskFrame,
+pub(crate) struct Task {
+    pub frame: TaskFrame,
     extension: TaskExtension,
     sequence: u64,
     /// When it was claimed, clock ticks.
@@ -78,11 +112,13 @@ struct Task {
     payload_at: usize,
 }
 
-enum Step {
+pub(crate) enum Step {
     Task(Task),
     /// It was taken back before it was claimed.
     Revoked(Task),
     Define(FunctionId),
+    /// News of a task that a task here submitted, or a part of them; the word in front of it.
+    Reply(u64),
     Stop,
     /// Nothing was there.
     Idle,
@@ -93,35 +129,63 @@ enum Step {
 impl<C: Callee> Worker<C> {
     /// A worker at its end of a lane.
     pub fn new(lane: WorkerLane, callee: C, options: WorkerOptions) -> Self {
-        let mode = lane.control.mode();
-        let current = Rc::new(Cell::new(0));
-        Self { lane, callee, options, mode, current, body: Vec::new(), out: Vec::new(), streak: 0 }
+        let control = lane.control.clone();
+        let running = Running {
+            control: control.clone(),
+            current: Rc::default(),
+            interrupted: Rc::default(),
+        };
+        Self {
+            mode: control.mode(),
+            lane: RefCell::new(lane),
+            control,
+            callee,
+            options,
+            running,
+            task: Cell::new(None),
+            depth: Cell::new(0),
+            stack_base: Cell::new(0),
+            streak: Cell::new(0),
+            is_stopped: Cell::new(false),
+            broken: Cell::new(None),
+            tickets: RefCell::default(),
+            spare_buffers: RefCell::default(),
+        }
     }
 
     /// The view of an interrupt handler.
     pub fn running(&self) -> Running {
-        Running { control: self.lane.control.clone(), current: Rc::clone(&self.current) }
+        self.running.clone()
     }
 
     /// Tells the client that the worker is ready, or why it will not be.
     ///
     /// # Errors
     /// [`WorkerEnd::Results`].
-    pub fn announce(&mut self, failure: Option<&str>) -> Result<(), WorkerEnd> {
-        answer::announce(&mut self.lane, failure)
+    pub fn announce(&self, failure: Option<&str>) -> Result<(), WorkerEnd> {
+        answer::announce(&mut self.lane.borrow_mut(), failure)
     }
 
     /// Works until told to stop.
     ///
     /// # Errors
     /// See [`WorkerEnd`]; the process should exit with an error.
-    pub fn run(&mut self) -> Result<(), WorkerEnd> {
+    pub fn run(&self) -> Result<(), WorkerEnd> {
+        let mut buffers = Buffers::default();
+        self.stack_base.set(std::ptr::from_ref(&buffers).addr());
         loop {
-            match self.next_step()? {
-                Step::Task(task) => self.perform(&task)?,
+            match self.next_step(&mut buffers.body)? {
+                Step::Task(task) => {
+                    self.perform(&task, &mut buffers)?;
+                    self.release_dropped(1)?;
+                    if self.is_stopped.get() {
+                        return Ok(());
+                    }
+                }
                 Step::Revoked(task) => self.refuse(&task, Verdict::Skipped)?,
-                Step::Define(function) => self.callee.define(function, &self.body),
-                Step::Idle => self.idle(),
+                Step::Define(function) => self.callee.define(function, &buffers.body),
+                Step::Reply(word) => self.take_reply(word, &buffers.body)?,
+                Step::Idle => self.idle(SLEEP_MAX),
                 Step::Other => {}
                 Step::Stop => return Ok(()),
             }
@@ -129,85 +193,105 @@ impl<C: Callee> Worker<C> {
     }
 
     /// Copies the next record into `body` and lets go of it; a task is claimed, and answered at once if it must not run.
-    fn next_step(&mut self) -> Result<Step, WorkerEnd> {
-        let Some(record) = self.lane.tasks.peek()? else { return Ok(Step::Idle) };
+    pub(crate) fn next_step(&self, body: &mut Vec<u8>) -> Result<Step, WorkerEnd> {
+        let mut lane = self.lane.borrow_mut();
+        let Some(record) = lane.tasks.peek()? else { return Ok(Step::Idle) };
         let step = match record.header().kind {
             Kind::Task => {
                 let claimed = ticks();
-                let claim = self.lane.control.progress().claim(&record, self.mode);
-                let task = read_task(&record, claimed, &mut self.body)?;
+                let claim = self.control.progress().claim(&record, self.mode);
+                let task = read_task(&record, claimed, body)?;
                 if claim == Claim::Revoked { Step::Revoked(task) } else { Step::Task(task) }
             }
-            Kind::Define => Step::Define(read_definition(&record, &mut self.body)?),
+            Kind::Define => Step::Define(read_definition(&record, body)?),
+            Kind::Reply => Step::Reply(read_reply(&record, body)?),
             Kind::Stop => Step::Stop,
             _ => Step::Other,
         };
-        self.consume();
+        if lane.tasks.consume() == Tail::Published && lane.tasks.writer_waits(self.mode) {
+            self.control.peer_bell().wake();
+        }
         Ok(step)
     }
 
-    fn consume(&mut self) {
-        if self.lane.tasks.consume() == Tail::Published && self.lane.tasks.writer_waits(self.mode) {
-            self.lane.control.peer_bell().wake();
-        }
-    }
-
     /// Answers a task without running it.
-    fn refuse(&mut self, task: &Task, verdict: Verdict) -> Result<(), WorkerEnd> {
+    pub(crate) fn refuse(&self, task: &Task, verdict: Verdict) -> Result<(), WorkerEnd> {
         let times = Times { claimed: task.claimed, started: task.claimed };
         let Task { ref frame, sequence, .. } = *task;
         let answer = Answer { frame, sequence, times, verdict, payload: &[], is_arena: false };
-        answer::write(&mut self.lane, &answer)
+        answer::write(&mut self.lane.borrow_mut(), &answer)
     }
 
-    fn perform(&mut self, task: &Task) -> Result<(), WorkerEnd> {
+    pub(crate) fn perform(&self, task: &Task, buffers: &mut Buffers) -> Result<(), WorkerEnd> {
         let deadline = task.extension.deadline_ns;
         if deadline != 0 && monotonic_ns() >= deadline {
             return self.refuse(task, Verdict::Expired);
         }
-        self.streak += 1;
+        self.streak.set(self.streak.get() + 1);
         let started = ticks();
-        self.lane.control.progress().start(task.sequence, started);
-        let outer = self.current.replace(task.sequence + 1);
+        self.control.progress().start(task.sequence, started);
+        let outer = self.running.current.replace(task.sequence + 1);
+        let outer_task = self.task.replace(Some(task.frame.task));
+        self.depth.set(self.depth.get() + 1);
+        let Buffers { body, out } = buffers;
         let call = Call {
             function: task.frame.function,
-            payload: &self.body[task.payload_at..],
+            payload: &body[task.payload_at..],
             arena: task.frame.payload == PayloadKind::Arena,
-            parents: ParentList {
-                bytes: &self.body[..task.payload_at],
-                count: task.frame.parent_count,
-            },
+            parents: ParentList { bytes: &body[..task.payload_at], count: task.frame.parent_count },
         };
-        self.out.clear();
-        let reply = self.callee.call(&call, &mut self.out);
-        self.current.set(outer);
+        out.clear();
+        let reply = self.callee.call(&call, out);
+        self.depth.set(self.depth.get() - 1);
+        self.task.set(outer_task);
+        self.running.current.set(outer);
+        if let Some(end) = self.broken.get() {
+            return Err(end);
+        }
         let answer = Answer {
             frame: &task.frame,
             sequence: task.sequence,
             times: Times { claimed: task.claimed, started },
             verdict: reply.verdict,
-            payload: &self.out,
+            payload: out,
             is_arena: reply.arena,
         };
-        answer::write(&mut self.lane, &answer)?;
-        self.lane.control.progress().end(task.sequence);
+        answer::write(&mut self.lane.borrow_mut(), &answer)?;
+        self.control.progress().end(task.sequence);
         Ok(())
     }
 
-    /// Polls for a while, then sleeps until the bell rings.
-    fn idle(&mut self) {
-        let is_stream = std::mem::take(&mut self.streak) >= STREAM;
+    /// Polls for a while, then sleeps until the bell rings or `left` has passed.
+    pub(crate) fn idle(&self, left: Duration) {
+        let is_stream = self.streak.take() >= STREAM;
         for _ in 0..if is_stream { STREAM_PAUSES } else { 0 } {
             gristmill_sync::hint::spin_loop();
         }
         for _ in 0..ATTACHED_POLLS {
-            if self.lane.tasks.has_record() {
+            if self.lane.borrow().tasks.has_record() {
                 return;
             }
             gristmill_sync::hint::spin_loop();
         }
-        let Self { lane, callee, options, mode, .. } = self;
-        callee.while_idle(&mut || wait_for_record(lane, options.spin, *mode));
+        self.callee.while_idle(&mut || self.wait_for_record(left));
+    }
+
+    fn wait_for_record(&self, left: Duration) {
+        let mut lane = self.lane.borrow_mut();
+        let begun = Instant::now();
+        let spin = self.options.spin.min(left);
+        while begun.elapsed() < spin {
+            for _ in 0..POLLS_PER_LOOK {
+                if lane.tasks.has_record() {
+                    return;
+                }
+                gristmill_sync::hint::spin_loop();
+            }
+        }
+        if lane.tasks.publish_tail() == Tail::Published && lane.tasks.writer_waits(self.mode) {
+            self.control.peer_bell().wake();
+        }
+        self.sleep(&mut lane, left);
     }
 }
 
@@ -221,23 +305,15 @@ const STREAM_PAUSES: u32 = 20;
 const ATTACHED_POLLS: u32 = 100;
 const POLLS_PER_LOOK: u32 = 64;
 /// The longest sleep: whatever was missed is found after it.
-const SLEEP_MAX: Duration = Duration::from_millis(500);
+pub(crate) const SLEEP_MAX: Duration = Duration::from_millis(500);
 
-fn wait_for_record(lane: &mut WorkerLane, spin: Duration, mode: BarrierMode) {
-    let begun = Instant::now();
-    while begun.elapsed() < spin {
-        for _ in 0..POLLS_PER_LOOK {
-            if lane.tasks.has_record() {
-                return;
-            }
-            gristmill_sync::hint::spin_loop();
-        }
-    }
-    if lane.tasks.publish_tail() == Tail::Published && lane.tasks.writer_waits(mode) {
-        lane.control.peer_bell().wake();
-    }
-    let WorkerLane { tasks, control, .. } = lane;
-    let _ = control.own_bell().sleep(mode, || !tasks.has_record(), Some(SLEEP_MAX));
+/// Copies a part of a reply into `body`; gives the word in front of it.
+fn read_reply<W: Words>(record: &Record<'_, W>, body: &mut Vec<u8>) -> Result<u64, FrameError> {
+    let [word] = record.words(0)?;
+    body.clear();
+    #[expect(clippy::cast_possible_truncation, reason = "the size is in the low half")]
+    record.append_to(8, word as u32, body)?;
+    Ok(word)
 }
 
 fn read_definition<W: Words>(

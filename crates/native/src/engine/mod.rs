@@ -21,9 +21,9 @@ use pyo3::prelude::*;
 pub use configure::cpu_count;
 pub use end::{finish_all, remember};
 pub use map::MapResults;
-pub use options::{Options, submit_with_options};
+pub use options::{Options, nanoseconds, submit_with_options};
 pub use outcome::Look;
-pub use submit::submit_method;
+pub use submit::{pickle, submit_method};
 pub use wait::wait_any;
 
 use crate::codec::ArrayTypes;

@@ -17,7 +17,7 @@ pub struct Options {
 }
 
 /// Seconds to nanoseconds.
-fn nanoseconds(name: &str, seconds: Option<f64>) -> PyResult<Option<u64>> {
+pub fn nanoseconds(name: &str, seconds: Option<f64>) -> PyResult<Option<u64>> {
     let Some(seconds) = seconds else { return Ok(None) };
     let time = std::time::Duration::try_from_secs_f64(seconds).map_err(|_| {
         PyValueError::new_err(format!("{name} must be a positive number of seconds, not {seconds}"))

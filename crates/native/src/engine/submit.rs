@@ -187,7 +187,7 @@ impl Engine {
             {
                 payload.clear();
                 parents = ParentList::new(self);
-                pickle(py, arguments, names, &mut parents, &mut payload)?;
+                parents.is_foreign = !pickle(py, arguments, names, &mut parents, &mut payload)?;
             }
         }
         if parents.is_foreign {
@@ -243,19 +243,26 @@ impl Engine {
         let described = crate::function::describe(&function)?;
         let client = self.running_client(py)?;
         let (id, forgotten) =
-            self.functions.with(py, |functions| functions.insert(described, client));
+            self.functions.with(py, |functions| functions.insert(described, &**client));
         drop(forgotten);
         Ok(id)
     }
 }
 
-unsafe fn pickle(
+/// Pickles a call; whether every future in it is one that `parents` knows.
+///
+/// # Errors
+/// `UnpicklableError`, which names the offending part.
+///
+/// # Safety
+/// The arguments are live, `names` is null or a tuple of `str`; the interpreter is held.
+pub unsafe fn pickle(
     py: Python<'_>,
     arguments: &[*mut ffi::PyObject],
     names: *mut ffi::PyObject,
-    parents: &mut ParentList,
+    parents: &mut impl ParentSink,
     payload: &mut Vec<u8>,
-) -> PyResult<()> {
+) -> PyResult<bool> {
     // SAFETY: the arguments are live; the last ones belong to the names.
     let (positional, named) = unsafe {
         let named = if names.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(names) };
@@ -270,10 +277,5 @@ unsafe fn pickle(
         (positional, keywords)
     };
     let futures = pickle_call(&positional, Some(&named), payload)?;
-    for future in futures {
-        if parents.parent(future.as_ptr()).is_none() {
-            parents.is_foreign = true;
-        }
-    }
-    Ok(())
+    Ok(futures.iter().all(|future| parents.parent(future.as_ptr()).is_some()))
 }

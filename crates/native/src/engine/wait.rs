@@ -67,8 +67,15 @@ pub fn wait_any<'py>(
     let mut objects = Vec::new();
     let mut tasks = Vec::new();
     let mut client: Option<&Client> = None;
-    for future in futures.try_iter()? {
+    let mut iterator = futures.try_iter()?;
+    while let Some(future) = iterator.next() {
         let future = future?;
+        if objects.is_empty() && future.is_instance_of::<crate::nested::Ticket>() {
+            let all: Vec<_> =
+                std::iter::once(Ok(future)).chain(iterator).collect::<PyResult<_>>()?;
+            let module = py.import("gristmill._nested")?;
+            return module.call_method1("wait_any", (all, timeout));
+        }
         let view = FutureRef::from_ptr(py, future.as_ptr())
             .ok_or_else(|| PyValueError::new_err("wait_any takes futures of gristmill only"))?;
         let owner: &Client = view.engine().running_client(py)?;
