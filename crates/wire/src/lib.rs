@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod arena;
 mod error;
 mod ids;
 mod record;
@@ -18,6 +19,7 @@ mod span;
 mod task;
 
 pub use answer::{ANSWER_WORDS, AnswerFrame, Verdict};
+pub use arena::{ArenaDescriptor, BlockRange};
 pub use error::FrameError;
 pub use ids::{Attempt, ContextId, Epoch, FunctionId, SlotId, TaskId};
 pub use record::{Kind, RECORD_ALIGN, RECORD_HEADER_SIZE, RecordHeader, padded_size};
