@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         UnpicklableError,
         WorkerLost,
     )
-    from gristmill._executor import Executor, TaskOptions, build_info, wait_any
+    from gristmill._executor import Executor, TaskOptions, array, build_info, wait_any
     from gristmill._native import Future
 
 __version__ = "0.1.0"
@@ -43,7 +43,7 @@ _HOMES = {
         "UnpicklableError",
         "WorkerLost",
     ),
-    "gristmill._executor": ("Executor", "TaskOptions", "build_info", "wait_any"),
+    "gristmill._executor": ("Executor", "TaskOptions", "array", "build_info", "wait_any"),
     "gristmill._native": ("Future",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -65,6 +65,7 @@ __all__ = [
     "UnpicklableError",
     "WorkerLost",
     "__version__",
+    "array",
     "build_info",
     "wait_any",
 ]

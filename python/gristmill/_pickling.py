@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import pickle
 import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cloudpickle
@@ -16,6 +17,8 @@ import cloudpickle
 from gristmill import _native
 from gristmill._errors import UnpicklableError
 
+#: Smaller buffers stay in the pickle.
+BLOCK_MIN = _native.BLOCK_MIN
 _PARENTS_MAX = 0xFFFF
 _holes = threading.local()
 
@@ -28,8 +31,9 @@ def _fill(index: int) -> Any:
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Writes each future as a hole and remembers it."""
 
-    def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
+    def __init__(self, file: io.BytesIO, buffers: list[Any] | None) -> None:
+        take = None if buffers is None else _taker(buffers)
+        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL, buffer_callback=take)
         self.futures: list[Any] = []
 
     def reducer_override(self, obj: Any) -> Any:
@@ -47,43 +51,63 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         return len(self.futures) - 1
 
 
-def _dump(value: Any) -> tuple[bytes, list[Any]]:
+def _taker(buffers: list[Any]) -> Callable[[pickle.PickleBuffer], bool]:
+    """Takes large contiguous buffers out of a pickle; the others stay in it."""
+
+    def take(buffer: pickle.PickleBuffer) -> bool:
+        try:
+            raw = buffer.raw()
+        except BufferError:
+            return True
+        if raw.nbytes < BLOCK_MIN:
+            return True
+        buffers.append(raw)
+        return False
+
+    return take
+
+
+def _dump(value: Any, buffers: list[Any] | None = None) -> tuple[bytes, list[Any]]:
     file = io.BytesIO()
     file.write(b"\0\0")
-    pickler = _Pickler(file)
+    pickler = _Pickler(file, buffers)
     pickler.dump(value)
     view = file.getbuffer()
     view[:2] = len(pickler.futures).to_bytes(2, "little")
     return view.tobytes(), pickler.futures
 
 
-def dump_call(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> tuple[bytes, list[Any]]:
+def dump_call(
+    args: tuple[Any, ...], kwargs: dict[str, Any] | None, buffers: list[Any] | None = None
+) -> tuple[bytes, list[Any]]:
     """Pickles the arguments of a call; gives the bytes and the futures in the order of their holes.
+
+    Large buffers are appended to ``buffers`` instead, if it is given.
 
     Raises ``UnpicklableError``, which names the part that cannot be pickled.
     """
     try:
-        return _dump((args, kwargs or {}))
+        return _dump((args, kwargs or {}), buffers)
     except Exception as error:
         named = [(f"argument {index}", value) for index, value in enumerate(args)]
         named += [(f"argument {name!r}", value) for name, value in (kwargs or {}).items()]
         raise _explained(named, error) from error
 
 
-def dump_value(value: Any) -> bytes:
-    """Pickles one value that holds no futures. Raises ``UnpicklableError``."""
+def dump_value(value: Any, buffers: list[Any] | None = None) -> bytes:
+    """Pickles one value that holds no futures; ``buffers`` as above. Raises ``UnpicklableError``."""
     try:
-        return _dump(value)[0]
+        return _dump(value, buffers)[0]
     except Exception as error:
         raise _explained([(f"the {type(value).__qualname__}", value)], error) from error
 
 
-def load(data: bytes, values: dict[int, Any]) -> Any:
+def load(data: Any, values: dict[int, Any], buffers: Sequence[Any] = ()) -> Any:
     """Unpickles what ``dump_call`` or ``dump_value`` wrote, with ``values`` in its holes."""
     outer = getattr(_holes, "values", None)
     _holes.values = values
     try:
-        return pickle.loads(memoryview(data)[2:])
+        return pickle.loads(memoryview(data)[2:], buffers=buffers)
     finally:
         _holes.values = outer
 

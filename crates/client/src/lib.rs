@@ -5,6 +5,7 @@
 //! and so is whatever lock that layer holds; nothing here calls back into it.
 
 mod attendant;
+mod bundle;
 mod client;
 mod drain;
 mod functions;
@@ -18,12 +19,12 @@ mod tree;
 mod wait;
 mod watcher;
 
+pub use bundle::Encoded;
 pub use client::{Call, Client};
 pub use options::{ClientOptions, StartError};
 pub use outcome::{Ended, TagTimes, TaskLook};
 pub use tree::INTERRUPT_SIGNAL;
 
-pub use gristmill_core::{
-    Budgets, CancelMode, Config, Payload, PayloadRef, Stats, SubmitError, TaskOptions,
-};
+pub use gristmill_core::{Budgets, CancelMode, Config, Stats, SubmitError, TaskOptions};
 pub use gristmill_keeper::{Output, Program};
+pub use gristmill_shm::{ArenaError, BLOCK_MIN, BlockPart, ClientArena};

@@ -5,7 +5,9 @@ use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use gristmill_keeper::{WorkerKey, WorkerSetup, announce_birth, become_worker};
-use gristmill_shm::Segment;
+use std::sync::Arc;
+
+use gristmill_shm::{Segment, WorkerArena};
 use gristmill_worker::{Running, Worker, WorkerOptions};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
@@ -48,19 +50,29 @@ pub fn announce(socket: RawFd, slot: u16, epoch: u32) -> PyResult<()> {
 pub fn serve(
     py: Python<'_>,
     segment: RawFd,
+    arena: RawFd,
     slot: u16,
     spin_us: f64,
     initialize: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
     let broken = |error: String| PyRuntimeError::new_err(error);
-    // SAFETY: the zygote hands over a descriptor that is its own.
-    let segment = unsafe { OwnedFd::from_raw_fd(segment) };
+    // SAFETY: the zygote hands over descriptors that are its own.
+    let (segment, arena) =
+        unsafe { (OwnedFd::from_raw_fd(segment), OwnedFd::from_raw_fd(arena)) };
     let segment = Segment::open(segment).map_err(|error| broken(error.to_string()))?;
     let lane = segment
         .worker_lane(gristmill_wire::SlotId(slot))
         .map_err(|error| broken(error.to_string()))?;
+    let arena = WorkerArena::open(arena, gristmill_wire::SlotId(slot))
+        .map_err(|error| broken(error.to_string()))?;
+    let arena = Arc::new(arena);
     let spin = Duration::try_from_secs_f64(spin_us.max(0.0) / 1e6).unwrap_or_default();
-    let mut worker = Worker::new(lane, PythonCallee::new(py)?, WorkerOptions { spin });
+    let mut worker = Worker::new(
+        lane,
+        Arc::clone(&arena),
+        PythonCallee::new(py, arena)?,
+        WorkerOptions { spin },
+    );
     RUNNING.set(Some(worker.running()));
     let failure: Option<String> = initialize.call0()?.extract()?;
     worker.announce(failure.as_deref()).map_err(|error| broken(error.to_string()))?;

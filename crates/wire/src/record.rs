@@ -22,7 +22,8 @@ pub enum Kind {
     Forget = 4,
     /// To a worker: the outcome of a task it submitted itself.
     Reply = 5,
-    /// To a worker: blocks of its part of the arena that the client has finished with, an offset each.
+    /// To a worker: blocks of its part of the arena that the client has finished with: their
+    /// count, an offset each.
     Release = 6,
     /// To a worker: no further records follow; leave.
     Stop = 7,
@@ -34,9 +35,9 @@ pub enum Kind {
     Wait = 18,
     /// From a worker: it is up and its initializer has returned, or raised.
     Ready = 19,
-    /// From a worker: arena blocks of its task that it goes on using after the task, one word each.
+    /// From a worker: arena blocks of its task that it goes on using after the task: their count, an offset each.
     Keep = 20,
-    /// From a worker: kept arena blocks that it has finished with, one word each.
+    /// From a worker: kept arena blocks that it has finished with: their count, an offset each.
     Return = 21,
 }
 

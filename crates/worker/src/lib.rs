@@ -9,5 +9,5 @@ mod answer;
 mod callee;
 mod run;
 
-pub use callee::{Call, Callee, ParentList, Reply};
+pub use callee::{Call, Callee, ParentList, REPLY_MAX, Reply};
 pub use run::{Running, Worker, WorkerEnd, WorkerOptions};

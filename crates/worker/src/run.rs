@@ -2,19 +2,22 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gristmill_shm::{Claim, Corrupt, Record, Tail, Words, WorkerControl, WorkerLane};
+use gristmill_shm::{
+    ArenaError, Claim, Corrupt, Record, Tail, Words, WorkerArena, WorkerControl, WorkerLane,
+};
 use gristmill_sync::barrier::BarrierMode;
 use gristmill_sync::clock::{monotonic_ns, ticks};
 use gristmill_wire::{
-    EXTENSION_WORDS, FrameError, FunctionId, Kind, PARENT_WORDS, ParentEntry, PayloadKind,
+    BlockRange, EXTENSION_WORDS, FrameError, FunctionId, Kind, PARENT_WORDS, ParentEntry, PayloadKind,
     TASK_WORDS, TaskExtension, TaskFlags, TaskFrame, Verdict, padded_size,
 };
 use thiserror::Error;
 
 use crate::answer::{self, Answer, Times};
-use crate::callee::{Call, Callee, ParentList};
+use crate::callee::{Call, Callee, ParentList, split_parent};
 
 /// How a worker is to behave.
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +27,7 @@ pub struct WorkerOptions {
 }
 
 /// Why a worker's loop ended before it was told to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Error)]
 pub enum WorkerEnd {
     /// The task ring is damaged.
     #[error("the task ring is damaged: {0}")]
@@ -32,6 +35,9 @@ pub enum WorkerEnd {
     /// A record in it is malformed.
     #[error("a task record is malformed: {0}")]
     Frame(#[from] FrameError),
+    /// A record names what is not in the arena.
+    #[error("a record is malformed: {0}")]
+    Arena(#[from] ArenaError),
     /// The client's end of the result ring is damaged.
     #[error("the result ring cannot be written to")]
     Results,
@@ -57,6 +63,7 @@ impl Running {
 /// One worker at work.
 pub struct Worker<C> {
     lane: WorkerLane,
+    arena: Arc<WorkerArena>,
     callee: C,
     options: WorkerOptions,
     mode: BarrierMode,
@@ -90,10 +97,15 @@ enum Step {
 
 impl<C: Callee> Worker<C> {
     /// A worker at its end of a lane.
-    pub fn new(lane: WorkerLane, callee: C, options: WorkerOptions) -> Self {
+    pub fn new(
+        lane: WorkerLane,
+        arena: Arc<WorkerArena>,
+        callee: C,
+        options: WorkerOptions,
+    ) -> Self {
         let mode = lane.control.mode();
         let current = Rc::new(Cell::new(0));
-        Self { lane, callee, options, mode, current, body: Vec::new(), out: Vec::new() }
+        Self { lane, arena, callee, options, mode, current, body: Vec::new(), out: Vec::new() }
     }
 
     /// The view of an interrupt handler.
@@ -119,7 +131,7 @@ impl<C: Callee> Worker<C> {
                 Step::Task(task) => self.perform(&task)?,
                 Step::Revoked(task) => self.refuse(&task, Verdict::Skipped)?,
                 Step::Define(function) => self.callee.define(function, &self.body),
-                Step::Idle => self.idle(),
+                Step::Idle => self.idle()?,
                 Step::Other => {}
                 Step::Stop => return Ok(()),
             }
@@ -133,10 +145,16 @@ impl<C: Callee> Worker<C> {
             Kind::Task => {
                 let claimed = ticks();
                 let claim = self.lane.control.progress().claim(&record, self.mode);
-                let task = read_task(&record, claimed, &mut self.body)?;
+                let task = read_task(&record, claimed, &self.arena, &mut self.body)?;
                 if claim == Claim::Revoked { Step::Revoked(task) } else { Step::Task(task) }
             }
-            Kind::Define => Step::Define(read_definition(&record, &mut self.body)?),
+            Kind::Define => {
+                Step::Define(read_definition(&record, &self.arena, &mut self.body)?)
+            }
+            Kind::Release => {
+                record.counted_words()?.into_iter().for_each(|offset| self.arena.free(offset));
+                Step::Other
+            }
             Kind::Stop => Step::Stop,
             _ => Step::Other,
         };
@@ -186,21 +204,39 @@ impl<C: Callee> Worker<C> {
             payload: &self.out,
             is_arena: reply.arena,
         };
+        if self.arena.has_news() {
+            answer::write_words(&mut self.lane, Kind::Keep, &self.arena.take_keeps())?;
+        }
         answer::write(&mut self.lane, &answer)?;
         self.lane.control.progress().end(task.sequence);
+        self.tell_returns()
+    }
+
+    /// Tells the client of kept blocks that nothing here uses any more. After the answer, which may name them.
+    #[inline]
+    fn tell_returns(&mut self) -> Result<(), WorkerEnd> {
+        if self.arena.has_news() {
+            answer::write_words(&mut self.lane, Kind::Return, &self.arena.take_returns())?;
+        }
         Ok(())
     }
 
     /// Polls for a while, then sleeps until the bell rings.
-    fn idle(&mut self) {
+    fn idle(&mut self) -> Result<(), WorkerEnd> {
         for _ in 0..ATTACHED_POLLS {
             if self.lane.tasks.has_record() {
-                return;
+                return Ok(());
             }
             gristmill_sync::hint::spin_loop();
         }
+        self.tell_returns()?;
+        let begun = Instant::now();
         let Self { lane, callee, options, mode, .. } = self;
         callee.while_idle(&mut || wait_for_record(lane, options.spin, *mode));
+        if begun.elapsed() >= SLEEP_MAX {
+            self.arena.look();
+        }
+        Ok(())
     }
 }
 
@@ -230,13 +266,19 @@ fn wait_for_record(lane: &mut WorkerLane, spin: Duration, mode: BarrierMode) {
 
 fn read_definition<W: Words>(
     record: &Record<'_, W>,
+    arena: &WorkerArena,
     body: &mut Vec<u8>,
-) -> Result<FunctionId, FrameError> {
+) -> Result<FunctionId, WorkerEnd> {
     let [word] = record.words(0)?;
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of a word")]
     let (function, size) = (word as u32, (word >> 32) as u32);
     body.clear();
-    record.append_to(8, size, body)?;
+    if record.header().flags == 0 {
+        record.append_to(8, size, body)?;
+    } else {
+        let [offset, size] = record.words(1)?;
+        arena.append_to(BlockRange { offset, size }, body)?;
+    }
     Ok(FunctionId(function))
 }
 
@@ -245,8 +287,9 @@ fn read_definition<W: Words>(
 fn read_task<W: Words>(
     record: &Record<'_, W>,
     claimed: u64,
+    arena: &WorkerArena,
     body: &mut Vec<u8>,
-) -> Result<Task, FrameError> {
+) -> Result<Task, WorkerEnd> {
     #[expect(clippy::cast_possible_truncation, reason = "a handful of words")]
     const FIXED: (u32, u32) = (TASK_WORDS as u32, EXTENSION_WORDS as u32);
     let frame = TaskFrame::from_words(record.words(0)?)?;
@@ -257,6 +300,27 @@ fn read_task<W: Words>(
         extension = TaskExtension::from_words(record.words(FIXED.0)?);
         start += FIXED.1 * 8;
     }
+    body.clear();
+    let payload_at = if frame.flags.has(TaskFlags::SPILLED) {
+        let [offset, size] = record.words(start / 8)?;
+        arena.append_to(BlockRange { offset, size }, body)?;
+        check_spilled(&frame, body)?
+    } else {
+        let parents_size = parents_size(record, &frame, start)?;
+        record.append_to(start, parents_size.saturating_add(frame.payload_size), body)?;
+        parents_size as usize
+    };
+    let sequence = record.sequence();
+    Ok(Task { frame, extension, sequence, claimed, payload_at })
+}
+
+/// Bytes of a record's parents, which begin at `start`.
+#[inline]
+fn parents_size<W: Words>(
+    record: &Record<'_, W>,
+    frame: &TaskFrame,
+    start: u32,
+) -> Result<u32, FrameError> {
     let mut end = start;
     for _ in 0..frame.parent_count {
         let entry = ParentEntry::from_words(record.words::<PARENT_WORDS>(end / 8)?);
@@ -267,9 +331,20 @@ fn read_task<W: Words>(
             return Err(FrameError::Truncated { needed, found });
         }
     }
-    let parents_size = end - start;
-    body.clear();
-    record.append_to(start, parents_size.saturating_add(frame.payload_size), body)?;
-    let sequence = record.sequence();
-    Ok(Task { frame, extension, sequence, claimed, payload_at: parents_size as usize })
+    Ok(end - start)
+}
+
+/// Checks that a spilled body is what its frame says; gives where the payload begins.
+fn check_spilled(frame: &TaskFrame, body: &[u8]) -> Result<usize, FrameError> {
+    let mut rest = body;
+    for _ in 0..frame.parent_count {
+        let needed = body.len() + 16;
+        let short = FrameError::Truncated { needed, found: body.len() };
+        rest = split_parent(rest).ok_or(short)?.2;
+    }
+    if rest.len() != frame.payload_size as usize {
+        let (needed, found) = (frame.payload_size as usize, rest.len());
+        return Err(FrameError::Truncated { needed, found });
+    }
+    Ok(body.len() - rest.len())
 }

@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use gristmill_client::{CancelMode, TaskOptions};
+use gristmill_client::CancelMode;
 use gristmill_wire::TaskId;
 use pyo3::exceptions::{PyTimeoutError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyTuple};
 
-use super::{Engine, Options};
+use super::{CallOptions, Engine, Options};
 use crate::error;
 use crate::object::Owned;
 
@@ -26,7 +26,7 @@ pub struct MapResults {
     items: Option<Py<PyIterator>>,
     /// Each item is a tuple of arguments, not one argument.
     unpacks: bool,
-    options: Option<TaskOptions>,
+    options: Option<CallOptions>,
     window: usize,
     pending: VecDeque<TaskId>,
     end: Option<Instant>,
@@ -160,7 +160,7 @@ impl MapResults {
         let engine = self.engine.get();
         match engine.ended_within(py, task, self.left())? {
             None => Err(Unfinished::new_err(())),
-            Some(gristmill_client::Ended::Value(payload)) => engine.decode(py, &payload),
+            Some(gristmill_client::Ended::Value(encoded)) => engine.decode(py, &encoded),
             Some(other) => Err(engine.raised(py, other)),
         }
     }

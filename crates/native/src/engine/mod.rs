@@ -20,7 +20,7 @@ use pyo3::prelude::*;
 
 pub use configure::cpu_count;
 pub use map::MapResults;
-pub use options::{Options, submit_with_options};
+pub use options::{CallOptions, Options, submit_with_options};
 pub use outcome::Look;
 pub use submit::submit_method;
 pub use wait::wait_any;

@@ -1,13 +1,14 @@
 //! `submit`: from a call in Python to a task with a future.
 
-use gristmill_client::{Call, Client, SubmitError, TaskOptions};
+use gristmill_client::{Call, Client, SubmitError};
 use gristmill_wire::{FunctionId, TaskId};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
-use super::Engine;
+use super::{CallOptions, Engine};
+use crate::arena::ClientSink;
 use crate::codec::{Encoded, ParentSink, encode_call, pickle_call};
 use crate::error;
 use crate::future::{FutureRef, is_future, new_future};
@@ -92,7 +93,7 @@ impl Engine {
         object: *mut ffi::PyObject,
         arguments: &[*mut ffi::PyObject],
         names: *mut ffi::PyObject,
-        options: Option<&TaskOptions>,
+        options: Option<&CallOptions>,
     ) -> PyResult<Owned> {
         // SAFETY: passed on from the caller.
         let task = unsafe { self.submit_task(py, arguments, names, options)? };
@@ -112,7 +113,7 @@ impl Engine {
         py: Python<'_>,
         arguments: &[*mut ffi::PyObject],
         names: *mut ffi::PyObject,
-        options: Option<&TaskOptions>,
+        options: Option<&CallOptions>,
     ) -> PyResult<TaskId> {
         let client = self.running_client(py)?;
         let Some((&function, arguments)) = arguments.split_first() else {
@@ -120,16 +121,25 @@ impl Engine {
         };
         let function = self.function_id(py, function, client)?;
         let mut parents = ParentList { engine: self, tasks: Vec::new(), is_foreign: false };
+        let views = options.is_some_and(|options| options.views);
+        let mut sink = ClientSink::new(client.arena(), views);
         let task = self.scratch.with(py, |scratch| {
             scratch.clear();
+            let sinks = (&self.arrays, &mut sink as _);
             // SAFETY: passed on from the caller; encoding natively runs no Python code.
-            let encoded =
-                unsafe { encode_call(arguments, names, &mut parents, scratch, &self.arrays) };
+            let encoded = unsafe { encode_call(arguments, names, &mut parents, scratch, sinks) };
             (encoded == Encoded::Native).then(|| {
-                let call = Call { function, payload: scratch, parents: &parents.tasks, options };
-                client.submit(&call)
+                client.submit(&Call {
+                    function,
+                    payload: scratch,
+                    parts: sink.parts(),
+                    views,
+                    parents: &parents.tasks,
+                    options: options.map(|options| &options.task),
+                })
             })
         });
+        drop(sink);
         let refusal = match task {
             Some(Ok(task)) => return Ok(task),
             Some(Err(refusal)) => Some(refusal),
@@ -147,20 +157,32 @@ impl Engine {
         function: FunctionId,
         arguments: &[*mut ffi::PyObject],
         names: *mut ffi::PyObject,
-        options: Option<&TaskOptions>,
+        options: Option<&CallOptions>,
         refusal: Option<SubmitError>,
     ) -> PyResult<TaskId> {
         let client = self.running_client(py)?;
         let mut parents = ParentList { engine: self, tasks: Vec::new(), is_foreign: false };
         let mut payload = Vec::new();
+        let views = options.is_some_and(|options| options.views);
+        let mut sink = ClientSink::new(client.arena(), views);
         // SAFETY: passed on from the caller.
         unsafe {
-            if encode_call(arguments, names, &mut parents, &mut payload, &self.arrays)
-                == Encoded::Foreign
-            {
+            let sinks = (&self.arrays, &mut sink as _);
+            let mut encoded = encode_call(arguments, names, &mut parents, &mut payload, sinks);
+            if encoded == Encoded::Foreign {
                 payload.clear();
                 parents.tasks.clear();
-                pickle(py, arguments, names, &mut parents, &mut payload)?;
+                sink.clear();
+                let (pickled, futures) = pickle(py, arguments, names, &mut payload, &mut sink)?;
+                for future in futures {
+                    if parents.parent(future.as_ptr()).is_none() {
+                        parents.is_foreign = true;
+                    }
+                }
+                encoded = pickled;
+            }
+            if encoded == Encoded::Unstored {
+                return Err(sink.failure());
             }
         }
         if parents.is_foreign {
@@ -168,7 +190,14 @@ impl Engine {
                 "a future of another executor cannot be an argument: pass its result()",
             ));
         }
-        let call = Call { function, payload: &payload, parents: &parents.tasks, options };
+        let call = Call {
+            function,
+            payload: &payload,
+            parts: sink.parts(),
+            views,
+            parents: &parents.tasks,
+            options: options.map(|options| &options.task),
+        };
         let mut refusal = refusal;
         loop {
             if let Some(error) = refusal.take() {
@@ -207,13 +236,13 @@ impl Engine {
     }
 }
 
-unsafe fn pickle(
-    py: Python<'_>,
+unsafe fn pickle<'py>(
+    py: Python<'py>,
     arguments: &[*mut ffi::PyObject],
     names: *mut ffi::PyObject,
-    parents: &mut ParentList,
     payload: &mut Vec<u8>,
-) -> PyResult<()> {
+    sink: &mut ClientSink<'_>,
+) -> PyResult<(Encoded, Bound<'py, PyList>)> {
     // SAFETY: the arguments are live; the last ones belong to the names.
     let (positional, named) = unsafe {
         let named = if names.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(names) };
@@ -227,11 +256,5 @@ unsafe fn pickle(
         }
         (positional, keywords)
     };
-    let futures = pickle_call(&positional, Some(&named), payload)?;
-    for future in futures {
-        if parents.parent(future.as_ptr()).is_none() {
-            parents.is_foreign = true;
-        }
-    }
-    Ok(())
+    pickle_call(&positional, Some(&named), payload, sink)
 }
