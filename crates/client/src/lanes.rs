@@ -14,8 +14,8 @@ use gristmill_shm::{
 use gristmill_sync::barrier::BarrierMode;
 use gristmill_sync::clock::{TickScale, ticks};
 use gristmill_wire::{
-    BlockRange, EXTENSION_WORDS, Epoch, FunctionId, Kind, PARENT_WORDS, ParentEntry, SlotId, TASK_WORDS, TaskFlags,
-    TaskFrame, TaskId, padded_size,
+    BlockRange, EXTENSION_WORDS, Epoch, FunctionId, Kind, PARENT_WORDS, ParentEntry, SlotId,
+    TASK_WORDS, TaskFlags, TaskFrame, TaskId, padded_size,
 };
 
 use crate::bundle::Bundles;
@@ -92,12 +92,7 @@ pub(crate) const fn split_handle(handle: u64) -> (FunctionId, u32) {
 }
 
 impl Lanes {
-    pub fn new(
-        slot_count: usize,
-        mode: BarrierMode,
-        scale: TickScale,
-        arena: ClientArena,
-    ) -> Self {
+    pub fn new(slot_count: usize, mode: BarrierMode, scale: TickScale, arena: ClientArena) -> Self {
         Self {
             lanes: (0..slot_count).map(|_| None).collect(),
             functions: Functions::default(),
@@ -189,7 +184,8 @@ impl Lanes {
         if 8 + definition.len() > lane.ends.tasks.max_body() as usize {
             let block = spill(&self.arena, lane, &definition)?;
             let BlockRange { offset, size } = block.range();
-            let mut record = lane.ends.tasks.begin(Kind::Define, 1, 24).map_err(|_| Unsent::Full)?;
+            let mut record =
+                lane.ends.tasks.begin(Kind::Define, 1, 24).map_err(|_| Unsent::Full)?;
             record.words(0, &[head, offset, size]);
             let sequence = record.commit();
             lane.spills.push_back((sequence, block));
@@ -223,7 +219,8 @@ impl Lanes {
         for lane in self.lanes.iter_mut().flatten() {
             while !lane.releases.is_empty() {
                 let count = lane.releases.len().min(RELEASES_MAX);
-                let Ok(mut record) = lane.ends.tasks.begin(Kind::Release, 0, (count + 1) * 8) else {
+                let Ok(mut record) = lane.ends.tasks.begin(Kind::Release, 0, (count + 1) * 8)
+                else {
                     self.has_untold = true;
                     break;
                 };

@@ -40,12 +40,12 @@ impl ArenaMemory {
     ) -> PyResult<()> {
         let memory = slf.get();
         let size = memory.size.cast_signed();
-        let (pointer, readonly) = (memory.pointer.cast::<c_void>(), c_int::from(memory.is_readonly));
+        let (pointer, readonly) =
+            (memory.pointer.cast::<c_void>(), c_int::from(memory.is_readonly));
         // SAFETY: Python calls with a view to fill in; the buffer is `size` bytes as long as this object lives, of which
         // the view takes a reference.
-        let filled = unsafe {
-            ffi::PyBuffer_FillInfo(view, slf.as_ptr(), pointer, size, readonly, flags)
-        };
+        let filled =
+            unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), pointer, size, readonly, flags) };
         if filled < 0 {
             return Err(PyErr::take(slf.py())
                 .unwrap_or_else(|| PyBufferError::new_err("the memory is read-only")));
@@ -151,7 +151,9 @@ impl<'a> ClientSource<'a> {
     }
 
     fn part(&self, index: u32) -> PyResult<&'a BlockPart> {
-        self.parts.get(index as usize).ok_or_else(|| malformed("it names a block that is not there"))
+        self.parts
+            .get(index as usize)
+            .ok_or_else(|| malformed("it names a block that is not there"))
     }
 }
 

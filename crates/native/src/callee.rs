@@ -80,12 +80,7 @@ impl PythonCallee {
     }
 
     /// Appends the encoded exception; says whether as a descriptor.
-    fn encode_raised(
-        &self,
-        py: Python<'_>,
-        error: &PyErr,
-        out: &mut Vec<u8>,
-    ) -> PyResult<bool> {
+    fn encode_raised(&self, py: Python<'_>, error: &PyErr, out: &mut Vec<u8>) -> PyResult<bool> {
         let start = out.len();
         out.extend_from_slice(&encode_exception(py, error)?);
         finish(WorkerSink::new(&self.arena), start, out)
@@ -174,7 +169,8 @@ fn open_payload<'a, 'b>(
     if !is_descriptor {
         return Ok((WorkerSource::new(arena, Vec::new()), payload));
     }
-    let descriptor = ArenaDescriptor::read(payload).map_err(|error| malformed(&error.to_string()))?;
+    let descriptor =
+        ArenaDescriptor::read(payload).map_err(|error| malformed(&error.to_string()))?;
     Ok((WorkerSource::new(arena, descriptor.blocks), descriptor.bytes))
 }
 

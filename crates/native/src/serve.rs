@@ -57,8 +57,7 @@ pub fn serve(
 ) -> PyResult<()> {
     let broken = |error: String| PyRuntimeError::new_err(error);
     // SAFETY: the zygote hands over descriptors that are its own.
-    let (segment, arena) =
-        unsafe { (OwnedFd::from_raw_fd(segment), OwnedFd::from_raw_fd(arena)) };
+    let (segment, arena) = unsafe { (OwnedFd::from_raw_fd(segment), OwnedFd::from_raw_fd(arena)) };
     let segment = Segment::open(segment).map_err(|error| broken(error.to_string()))?;
     let lane = segment
         .worker_lane(gristmill_wire::SlotId(slot))

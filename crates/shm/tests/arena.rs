@@ -76,7 +76,8 @@ fn a_block_outlives_its_worker_and_the_next_one_stays_clear_of_it() {
     let next = open(&client);
     for _ in 0..4 {
         let fresh = store(&next, &[4; 1 << 20]);
-        let apart = fresh.offset >= range.offset + range.size || fresh.offset + fresh.size <= range.offset;
+        let apart =
+            fresh.offset >= range.offset + range.size || fresh.offset + fresh.size <= range.offset;
         assert!(apart, "{fresh:?} overlaps {range:?}");
     }
     assert_eq!(held.to_vec(), vec![3; 1 << 20]);

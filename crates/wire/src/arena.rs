@@ -87,9 +87,8 @@ mod tests {
         let mut out = Vec::new();
         let block = BlockRange { offset: 4096, size: 2 };
         ArenaDescriptor::write(&[block], true, b"xy", &mut out);
-        let golden = [
-            1, 0, 0, 0, 1, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, b'x', b'y',
-        ];
+        let golden =
+            [1, 0, 0, 0, 1, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, b'x', b'y'];
         assert_eq!(out, golden);
         let read = ArenaDescriptor { blocks: vec![block], body_in_first: true, bytes: b"xy" };
         assert_eq!(ArenaDescriptor::read(&out), Ok(read));

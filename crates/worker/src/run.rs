@@ -11,8 +11,8 @@ use gristmill_shm::{
 use gristmill_sync::barrier::BarrierMode;
 use gristmill_sync::clock::{monotonic_ns, ticks};
 use gristmill_wire::{
-    BlockRange, EXTENSION_WORDS, FrameError, FunctionId, Kind, PARENT_WORDS, ParentEntry, PayloadKind,
-    TASK_WORDS, TaskExtension, TaskFlags, TaskFrame, Verdict, padded_size,
+    BlockRange, EXTENSION_WORDS, FrameError, FunctionId, Kind, PARENT_WORDS, ParentEntry,
+    PayloadKind, TASK_WORDS, TaskExtension, TaskFlags, TaskFrame, Verdict, padded_size,
 };
 use thiserror::Error;
 
@@ -148,9 +148,7 @@ impl<C: Callee> Worker<C> {
                 let task = read_task(&record, claimed, &self.arena, &mut self.body)?;
                 if claim == Claim::Revoked { Step::Revoked(task) } else { Step::Task(task) }
             }
-            Kind::Define => {
-                Step::Define(read_definition(&record, &self.arena, &mut self.body)?)
-            }
+            Kind::Define => Step::Define(read_definition(&record, &self.arena, &mut self.body)?),
             Kind::Release => {
                 record.counted_words()?.into_iter().for_each(|offset| self.arena.free(offset));
                 Step::Other

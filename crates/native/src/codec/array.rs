@@ -54,8 +54,7 @@ impl ArrayTypes {
         blocks: &mut dyn BlockSink,
     ) -> Encoded {
         // SAFETY: passed on from the caller; the buffer's memory is valid inside of the closure.
-        let encoded =
-            unsafe { with_buffer(object, |buffer| write_buffer(buffer, out, blocks)) };
+        let encoded = unsafe { with_buffer(object, |buffer| write_buffer(buffer, out, blocks)) };
         encoded.unwrap_or(Encoded::Foreign)
     }
 
@@ -175,13 +174,7 @@ unsafe fn write_buffer(
 }
 
 /// An array over the buffer of `memory`, which it keeps alive.
-fn view(
-    py: Python<'_>,
-    memory: Owned,
-    shape: &[u64],
-    kind: u8,
-    order: u8,
-) -> PyResult<Owned> {
+fn view(py: Python<'_>, memory: Owned, shape: &[u64], kind: u8, order: u8) -> PyResult<Owned> {
     let array = py.import("numpy")?.getattr("ndarray")?.call1((
         pyo3::types::PyTuple::new(py, shape)?,
         char::from(kind).to_string(),

@@ -256,9 +256,8 @@ impl<'a, P: Parents> Decoder<'a, '_, P> {
             tag::BYTES_IN_BLOCK => {
                 let (bytes, size) = self.blocks.bytes(u32::from_le_bytes(self.array()?))?;
                 // SAFETY: the source gives `size` readable bytes, which are copied.
-                let object = unsafe {
-                    ffi::PyBytes_FromStringAndSize(bytes.cast(), size.cast_signed())
-                };
+                let object =
+                    unsafe { ffi::PyBytes_FromStringAndSize(bytes.cast(), size.cast_signed()) };
                 Owned::or_raise(self.py, object)
             }
             tag::STR_IN_BLOCK => {

@@ -91,8 +91,7 @@ pub unsafe fn encode_call<P: ParentSink>(
     }
     for index in 0..named {
         // SAFETY: `index` is below the size of the tuple, whose items are `str`.
-        let encoded =
-            unsafe { encoder.string(ffi::PyTuple_GET_ITEM(names, index.cast_signed())) };
+        let encoded = unsafe { encoder.string(ffi::PyTuple_GET_ITEM(names, index.cast_signed())) };
         if encoded != Encoded::Native {
             return encoded;
         }

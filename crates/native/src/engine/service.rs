@@ -40,9 +40,8 @@ impl Engine {
 
     /// Bytes of the arena's pages that exist, and how many blocks live on this side.
     fn _arena_use(&self) -> (u64, usize) {
-        self.client().map_or((0, 0), |client| {
-            (client.arena().resident_size(), client.arena().live_count())
-        })
+        self.client()
+            .map_or((0, 0), |client| (client.arena().resident_size(), client.arena().live_count()))
     }
 
     /// Asks for a notice of a future's task: false when it is final.

@@ -7,7 +7,9 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum ArenaError {
     /// No descriptor, no addresses, or no file of that size.
-    #[error("cannot make an arena of {size} bytes of addresses: {source}; see `ulimit -n`, `-v` and `-f`")]
+    #[error(
+        "cannot make an arena of {size} bytes of addresses: {source}; see `ulimit -n`, `-v` and `-f`"
+    )]
     Create {
         /// Bytes of addresses asked for.
         size: u64,

@@ -107,8 +107,8 @@ impl Memory {
         let fail = |source| ArenaError::Create { size, source };
         let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
         // SAFETY: the name is a terminated string that outlives the call.
-        let descriptor =
-            check(unsafe { libc::memfd_create(c"gristmill-arena".as_ptr(), flags) }).map_err(fail)?;
+        let descriptor = check(unsafe { libc::memfd_create(c"gristmill-arena".as_ptr(), flags) })
+            .map_err(fail)?;
         // SAFETY: the call just returned it, so it is open and nobody else owns it.
         let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
         let length =
@@ -136,10 +136,8 @@ impl Memory {
         let mut memory = Self { descriptor, base, size, slot_count: 0, region_size: 0 };
         let header = memory.header();
         let magic = header.magic.load(Ordering::Acquire); // PAIRS: arena ready (`create`)
-        let (slots, region_size) = (
-            header.slot_count.load(Ordering::Relaxed),
-            header.region_size.load(Ordering::Relaxed),
-        );
+        let (slots, region_size) =
+            (header.slot_count.load(Ordering::Relaxed), header.region_size.load(Ordering::Relaxed));
         if magic != MAGIC {
             return Err(bad("first word", magic));
         }
