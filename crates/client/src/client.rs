@@ -13,7 +13,7 @@ use gristmill_shm::{BlockPart, ClientArena, Segment, SegmentOptions};
 use gristmill_sync::futex::Woken;
 use gristmill_wire::{FunctionId, TaskId};
 
-use crate::inner::{Inner, Listeners, Shared};
+use crate::inner::{Inner, Shared};
 use crate::lanes::{Lanes, handle};
 use crate::options::{ClientOptions, StartError};
 use crate::outcome::{Ended, TagTimes, TaskLook};
@@ -259,7 +259,7 @@ impl Client {
             return false;
         }
         let before = inner.watched.len();
-        let listeners = inner.watched.entry(task).or_insert_with(Listeners::default);
+        let listeners = inner.watched.entry(task).or_default();
         listeners.callbacks |= callbacks;
         listeners.waiters |= !callbacks;
         inner.lanes.listeners += inner.watched.len() - before;

@@ -84,22 +84,24 @@ impl Memory {
         let machine = machine_memory().max(REGION_MIN);
         let regions = u64::from(slot_count) + 1;
         let mut region_size = machine.min(ADDRESSES_MAX / regions) / PAGE_SIZE * PAGE_SIZE;
-        loop {
-            match Self::create_with(slot_count, region_size) {
-                Err(_) if region_size / 2 >= REGION_MIN => {
-                    region_size = (region_size / 2).next_multiple_of(PAGE_SIZE);
-                }
-                Err(error) => return Err(error),
-                Ok(memory) => {
-                    let header = memory.header();
-                    header.slot_count.store(u64::from(slot_count), Ordering::Relaxed);
-                    header.region_size.store(region_size, Ordering::Relaxed);
-                    header.limit.store(machine / 4 * 3, Ordering::Relaxed);
-                    header.magic.store(MAGIC, Ordering::Release); // PAIRS: arena ready (`open`)
-                    return Ok(memory);
-                }
+        let mut made = Self::create_with(slot_count, region_size);
+        if made.is_err() {
+            while made.is_err() && region_size / 2 >= REGION_MIN {
+                region_size = (region_size / 2).next_multiple_of(PAGE_SIZE);
+                made = Self::create_with(slot_count, region_size);
             }
+            // Workers have the same limits and other things to map: what just fits here is too much for them.
+            drop(made?);
+            region_size = (region_size / 4).next_multiple_of(PAGE_SIZE);
+            made = Self::create_with(slot_count, region_size);
         }
+        let memory = made?;
+        let header = memory.header();
+        header.slot_count.store(u64::from(slot_count), Ordering::Relaxed);
+        header.region_size.store(region_size, Ordering::Relaxed);
+        header.limit.store(machine / 4 * 3, Ordering::Relaxed);
+        header.magic.store(MAGIC, Ordering::Release); // PAIRS: arena ready (`open`)
+        Ok(memory)
     }
 
     fn create_with(slot_count: u16, region_size: u64) -> Result<Self, ArenaError> {
@@ -319,6 +321,8 @@ fn map(descriptor: &OwnedFd, size: u64, protection: libc::c_int) -> io::Result<N
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
+    // SAFETY: the range was just mapped; the advice changes no bytes, and where it fails dumps are large.
+    unsafe { libc::madvise(base, length, libc::MADV_DONTDUMP) };
     NonNull::new(base.cast()).ok_or(io::ErrorKind::AddrNotAvailable.into())
 }
 
