@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         UnpicklableError,
         WorkerLost,
     )
-    from gristmill._executor import Executor, TaskOptions, build_info, wait_any
+    from gristmill._executor import Executor, TaskOptions, array, build_info, wait_any
     from gristmill._native import Future
     from gristmill._nested import current_executor
 
@@ -44,7 +44,7 @@ _HOMES = {
         "UnpicklableError",
         "WorkerLost",
     ),
-    "gristmill._executor": ("Executor", "TaskOptions", "build_info", "wait_any"),
+    "gristmill._executor": ("Executor", "TaskOptions", "array", "build_info", "wait_any"),
     "gristmill._native": ("Future",),
     "gristmill._nested": ("current_executor",),
 }
@@ -67,6 +67,7 @@ __all__ = [
     "UnpicklableError",
     "WorkerLost",
     "__version__",
+    "array",
     "build_info",
     "current_executor",
     "wait_any",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import atexit
 import concurrent.futures
+import importlib
+import itertools
+import math
 import os
 import sys
 import weakref
@@ -19,6 +22,8 @@ R = TypeVar("R")
 
 #: Items of a map that are submitted ahead: enough to keep a node busy, few enough to stay in its caches.
 _MAP_WINDOW = 16_384
+#: Executors by age.
+_numbers = itertools.count()
 
 #: Executors to shut down when the interpreter ends: pending tasks are completed, as the standard library does it.
 _living: weakref.WeakSet[Executor] = weakref.WeakSet()
@@ -94,6 +99,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
             block_when_full=when_full == "block",
         )
         self._maps: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._number = next(_numbers)
         _living.add(self)
 
     def _describe_world(self) -> tuple[bytes, dict[str, Any]]:
@@ -167,6 +173,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         timeout_retries: int = 0,
         priority: int = 0,
         grace: float = 1.0,
+        views: bool = False,
     ) -> TaskOptions:
         """Gives an object whose ``submit`` and ``map`` use these options.
 
@@ -177,8 +184,13 @@ class Executor(_native.Engine, concurrent.futures.Executor):
             may have started runs twice.
         :param timeout_retries: how often a task that ran out of time is run again.
         :param priority: higher runs earlier.
+        :param views: arrays of ``gristmill.array`` and other arrays in shared memory are passed by reference, and
+            arrays of the result arrive as read-only views: nothing is copied. Do not change an array while a task
+            that was given it this way runs.
         """
-        return TaskOptions(self, timeout, deadline, retries, loss_retries, timeout_retries, priority, grace)
+        return TaskOptions(
+            self, timeout, deadline, retries, loss_retries, timeout_retries, priority, grace, views
+        )
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Takes no more tasks; with ``wait`` returns when all are completed, their callbacks too, and every process is gone."""
@@ -216,6 +228,33 @@ class TaskOptions(_native.Options):
         return self._executor._map(
             self, fn, iterables, timeout, chunksize, buffersize, ordered, progress
         )
+
+
+def array(
+    shape: int | tuple[int, ...], dtype: Any = float, *, executor: Executor | None = None
+) -> Any:
+    """Makes an uninitialised numpy array in the shared memory of an executor, writable here.
+
+    With ``options(views=True)`` tasks get it without a copy; otherwise it is an array like any other.
+
+    :param executor: whose memory it is in; the living executor that was made last if not given.
+    """
+    numpy = importlib.import_module("numpy")
+    if executor is None:
+        executor = _newest()
+    kind = numpy.dtype(dtype)
+    if kind.hasobject:
+        raise TypeError(f"an array of {kind} holds references and cannot be in shared memory")
+    extents = (shape,) if isinstance(shape, int) else tuple(shape)
+    size = math.prod(extents) * kind.itemsize
+    return numpy.ndarray(extents, kind, executor._allocate(size))
+
+
+def _newest() -> Executor:
+    executor = max(_living, key=lambda one: one._number, default=None)
+    if executor is None:
+        raise ValueError("there is no executor: make one first, whose memory the array is to be in")
+    return executor
 
 
 def wait_any(

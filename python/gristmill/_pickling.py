@@ -11,6 +11,7 @@ import io
 import pickle
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cloudpickle
@@ -18,6 +19,8 @@ import cloudpickle
 from gristmill import _native
 from gristmill._errors import UnpicklableError
 
+#: Smaller buffers stay in the pickle.
+BLOCK_MIN = _native.BLOCK_MIN
 _PARENTS_MAX = 0xFFFF
 _holes = threading.local()
 
@@ -46,8 +49,9 @@ def _is_found_by_name(function: Any) -> bool:
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Writes each future as a hole and remembers it."""
 
-    def __init__(self, file: io.BytesIO, is_for_task: bool) -> None:
-        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
+    def __init__(self, file: io.BytesIO, is_for_task: bool, buffers: list[Any] | None) -> None:
+        take = None if buffers is None else _taker(buffers)
+        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL, buffer_callback=take)
         self.futures: list[Any] = []
         self._is_for_task = is_for_task
 
@@ -90,36 +94,60 @@ def _handle(obj: Any) -> Any:
     return None
 
 
-def _dump(value: Any, is_for_task: bool = False) -> tuple[bytes, list[Any]]:
+def _taker(buffers: list[Any]) -> Callable[[pickle.PickleBuffer], bool]:
+    """Takes large contiguous buffers out of a pickle; the others stay in it."""
+
+    def take(buffer: pickle.PickleBuffer) -> bool:
+        try:
+            raw = buffer.raw()
+        except BufferError:
+            return True
+        if raw.nbytes < BLOCK_MIN:
+            return True
+        buffers.append(raw)
+        return False
+
+    return take
+
+
+def _dump(
+    value: Any, is_for_task: bool = False, buffers: list[Any] | None = None
+) -> tuple[bytes, list[Any]]:
     file = io.BytesIO()
     file.write(b"\0\0")
-    pickler = _Pickler(file, is_for_task)
+    pickler = _Pickler(file, is_for_task, buffers)
     pickler.dump(value)
     view = file.getbuffer()
     view[:2] = len(pickler.futures).to_bytes(2, "little")
     return view.tobytes(), pickler.futures
 
 
-def dump_call(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> tuple[bytes, list[Any]]:
+def dump_call(
+    args: tuple[Any, ...], kwargs: dict[str, Any] | None, buffers: list[Any] | None = None
+) -> tuple[bytes, list[Any]]:
     """Pickles the arguments of a call; gives the bytes and the futures in the order of their holes.
+
+    Large buffers are appended to ``buffers`` instead, if it is given.
 
     Raises ``UnpicklableError``, which names the part that cannot be pickled.
     """
     try:
-        return _dump((args, kwargs or {}), is_for_task=True)
+        return _dump((args, kwargs or {}), True, buffers)
     except Exception as error:
         named = [(f"argument {index}", value) for index, value in enumerate(args)]
         named += [(f"argument {name!r}", value) for name, value in (kwargs or {}).items()]
         raise _explained(named, error, True) from error
 
 
-def dump_value(value: Any, is_for_task: bool = False) -> bytes:
-    """Pickles one value that holds no futures. Raises ``UnpicklableError``.
+def dump_value(
+    value: Any, buffers: list[Any] | None = None, *, is_for_task: bool = False
+) -> bytes:
+    """Pickles one value that holds no futures; ``buffers`` as above. Raises ``UnpicklableError``.
 
     :param is_for_task: a task will have it, so that an executor in it becomes the one that runs the task.
     """
     try:
-        pickled, futures = _dump(value, is_for_task)
+        pickled, futures = _dump(value, is_for_task, buffers)
         if futures:
             raise TypeError("it holds a future: pass that as an argument of its own, or its result()")
         return pickled
@@ -129,12 +157,12 @@ def dump_value(value: Any, is_for_task: bool = False) -> bytes:
         ) from error
 
 
-def load(data: bytes, values: dict[int, Any]) -> Any:
+def load(data: Any, values: dict[int, Any], buffers: Sequence[Any] = ()) -> Any:
     """Unpickles what ``dump_call`` or ``dump_value`` wrote, with ``values`` in its holes."""
     outer = getattr(_holes, "values", None)
     _holes.values = values
     try:
-        return pickle.loads(memoryview(data)[2:])
+        return pickle.loads(memoryview(data)[2:], buffers=buffers)
     finally:
         _holes.values = outer
 

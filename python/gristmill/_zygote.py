@@ -1,8 +1,8 @@
 """The process that workers are forked from, and what a worker does before its first task.
 
 The packets between zygote and keeper are described in the keeper's module ``zygote_frame``. Descriptors: 3 the keeper's
-socket, 4 the segment with the rings, 5 the description of the caller's world. An interpreter started for one worker
-(``start="spawn"``) has the segment at 3 and the world at 4, and its name as the last argument.
+socket, 4 the segment with the rings, 5 the arena for large payloads, 6 the description of the caller's world. An
+interpreter started for one worker (``start="spawn"``) has them at 3, 4 and 5, and its name as the last argument.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def main() -> None:
     """Serves a keeper until it hangs up, or runs as one worker if the command line names it."""
     if len(sys.argv) > 2:
         slot, epoch = map(int, sys.argv[2].split("."))
-        world = _world.enter(_read_all(4))
+        world = _world.enter(_read_all(5))
         keeper = int(os.environ["GRISTMILL_KEEPER"])
-        _native.become_a_worker(keeper, os.getppid(), None, [3, 4])
-        _work(slot, epoch, 3, world)
+        _native.become_a_worker(keeper, os.getppid(), None, [3, 4, 5])
+        _work(slot, epoch, 3, 4, world)
     control = socket.socket(fileno=3)
     control.set_inheritable(False)
-    world = _world.enter(_read_all(5))
+    world = _world.enter(_read_all(6))
     gc.collect()
     gc.freeze()
     control.send(_frame(_READY, value=os.getpid()))
@@ -81,17 +81,17 @@ def _fork_worker(
     if is_middle:
         os._exit(0)
     try:
-        _native.become_a_worker(keeper, middle, stderr, [4, 5])
+        _native.become_a_worker(keeper, middle, stderr, [4, 5, 6])
         os.close(stderr)
         _native.announce(control.fileno(), slot, epoch)
         control.close()
     except BaseException:
         traceback.print_exc()
         os._exit(1)
-    _work(slot, epoch, 4, world)
+    _work(slot, epoch, 4, 5, world)
 
 
-def _work(slot: int, epoch: int, segment: int, world: dict[str, Any]) -> NoReturn:
+def _work(slot: int, epoch: int, segment: int, arena: int, world: dict[str, Any]) -> NoReturn:
     """Runs tasks until told to stop; never returns."""
     code = 1
     try:
@@ -100,7 +100,7 @@ def _work(slot: int, epoch: int, segment: int, world: dict[str, Any]) -> NoRetur
         signal.signal(_native.INTERRUPT_SIGNAL, _on_interrupt)
         # A polling caller has a core of its own: the workers that poll beside it are no more than the other cores.
         spin_us = world["spin_us"] if slot < max(1, _native.cpu_count() - 1) else 0.0
-        _native.serve(segment, slot, spin_us, lambda: _initialize(world))
+        _native.serve(segment, arena, slot, spin_us, lambda: _initialize(world))
         code = 0
     except BaseException:
         traceback.print_exc()

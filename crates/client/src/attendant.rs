@@ -39,7 +39,9 @@ fn attend(client: &Arc<Client>) -> bool {
     }
     if !inner.has_obligations() || inner.lead.leader() == Leader::Caller {
         inner.lead.park();
+        inner.settle_arena();
         client.park_attendant(inner, if listens { LISTEN } else { SLEEP_MAX });
+        client.arena().look();
         return true;
     }
     let mut patience = PATIENCE;

@@ -73,7 +73,7 @@ impl Client {
         let mut inner = self.lock();
         let mut outcome = Ok(());
         for (number, payload) in batch.calls(first).enumerate() {
-            let call = Call { function, payload, parents: &[], options };
+            let call = Call { function, payload, parts: &[], views: false, parents: &[], options };
             match inner.submit(&call, Origin::External, 0) {
                 Ok(task) => tasks.push_back(task),
                 Err(error) => {

@@ -9,7 +9,7 @@ use gristmill_core::{
     CancelMode, CancelOutcome, Core, Origin, Payload, Stats, Submission, SubmitError, TaskOptions,
 };
 use gristmill_keeper::{Commands, Events, KeeperOptions, launch};
-use gristmill_shm::{Segment, SegmentOptions};
+use gristmill_shm::{BlockPart, ClientArena, Segment, SegmentOptions};
 use gristmill_sync::futex::Woken;
 use gristmill_wire::{FunctionId, TaskId};
 
@@ -29,6 +29,10 @@ pub struct Call<'a> {
     pub function: FunctionId,
     /// Its encoded arguments.
     pub payload: &'a [u8],
+    /// Blocks of the arena that they name by index.
+    pub parts: &'a [BlockPart],
+    /// Arrays in its result are to be given out as read-only views.
+    pub views: bool,
     /// Tasks whose results the arguments name.
     pub parents: &'a [TaskId],
     /// What else it asks for.
@@ -40,6 +44,7 @@ pub struct Call<'a> {
 pub struct Client {
     inner: Mutex<Inner>,
     shared: Arc<Shared>,
+    arena: ClientArena,
     spin: Duration,
     keeper_image: &'static [u8],
     attendant: Condvar,
@@ -60,16 +65,17 @@ impl Client {
             task_ring_size: options.ring_size,
             result_ring_size: options.ring_size,
         })?;
+        let arena = ClientArena::create(u16::try_from(slot_count).unwrap_or(u16::MAX))?;
         let (mode, scale) = (segment.mode(), segment.tick_scale());
         let (commands, events) = launch(options.keeper_image, KeeperOptions::default())?;
-        let mut descriptors = vec![clone_descriptor(&segment)?];
+        let mut descriptors = vec![clone_descriptor(&segment)?, clone_descriptor(&arena)?];
         descriptors.extend(options.descriptors);
         let shape = (options.spawn_fresh, slot_count);
         let tree = Tree::new(commands, options.program, descriptors, shape);
         let mut core = options.core;
         core.ticks_per_second = scale.ticks_per_second();
         let shared = Arc::new(Shared::new(Arc::new(segment), mode));
-        let lanes = Lanes::new(slot_count, mode, scale);
+        let lanes = Lanes::new(slot_count, mode, scale, arena.clone());
         let mut inner = Inner::new(Core::new(core), lanes, tree, Arc::clone(&shared));
         let now = inner.lanes.read_clock();
         inner.core.start(now, &mut inner.lanes);
@@ -78,6 +84,7 @@ impl Client {
             callback_wake: Arc::clone(&inner.callback_wake),
             inner: Mutex::new(inner),
             shared,
+            arena,
             spin: options.spin,
             keeper_image: options.keeper_image,
             attendant: Condvar::new(),
@@ -164,6 +171,9 @@ impl Client {
     pub fn submit(&self, call: &Call<'_>) -> Result<TaskId, SubmitError> {
         let mut inner = self.lock();
         let task = inner.submit(call, Origin::External, 0)?;
+        if call.views {
+            inner.views.insert(task);
+        }
         self.summon_if_needed(&mut inner);
         Ok(task)
     }
@@ -213,6 +223,11 @@ impl Client {
     #[inline]
     pub fn release(&self, task: TaskId) {
         self.lock().release(task);
+    }
+
+    /// The memory for large payloads.
+    pub fn arena(&self) -> &ClientArena {
+        &self.arena
     }
 
     /// Cancels a task as far as `mode` goes; whether it is, or is being, cancelled.
@@ -334,7 +349,11 @@ impl Inner {
         let now = self.now_for_submit();
         let submission = Submission {
             function: call.function,
-            payload: Payload::copy_from(call.payload),
+            payload: if call.parts.is_empty() {
+                Payload::copy_from(call.payload)
+            } else {
+                self.lanes.bundles.insert(call.payload, call.parts.to_vec())
+            },
             handle: handle(call.function, ticket),
             submitted_ticks: self.lanes.now_ticks(),
             parents: call.parents,
@@ -379,7 +398,7 @@ impl Inner {
     }
 }
 
-fn clone_descriptor(segment: &Segment) -> Result<std::os::fd::OwnedFd, StartError> {
-    let clone = segment.as_fd().try_clone_to_owned();
+fn clone_descriptor(memory: &impl AsFd) -> Result<std::os::fd::OwnedFd, StartError> {
+    let clone = memory.as_fd().try_clone_to_owned();
     clone.map_err(|source| StartError::Segment(gristmill_shm::SegmentError::Create { source }))
 }

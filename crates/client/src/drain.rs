@@ -5,12 +5,18 @@ use gristmill_shm::{Record, Words};
 use gristmill_wire::{ANSWER_WORDS, AnswerFrame, FrameError, Kind, PayloadKind, SlotId, TaskId};
 
 use crate::inner::Inner;
-use crate::lanes::Order;
+use crate::lanes::{Lanes, Order};
 use crate::lead::Leader;
 
 /// One record, copied out of a result ring.
 enum Arrival {
     Answer(AnswerFrame, Payload),
+    /// An answer with blocks; its descriptor.
+    ArenaAnswer(AnswerFrame, Vec<u8>),
+    /// The worker goes on using these blocks.
+    Keep(Vec<u64>),
+    /// It has finished with them.
+    Return(Vec<u64>),
     /// The initializer returned, or raised this.
     Ready(Option<String>),
     /// The running task asks for something, or a part of that; the word in front of it.
@@ -69,12 +75,29 @@ impl Inner {
             count += 1;
             match arrival {
                 Arrival::Answer(frame, payload) => {
+                    self.lanes.note_read(slot, frame.sequence);
                     let _ = self.core.answered(slot, &frame, payload, now, &mut self.lanes);
                 }
+                Arrival::ArenaAnswer(frame, descriptor) => {
+                    self.lanes.note_read(slot, frame.sequence);
+                    let Lanes { bundles, arena, .. } = &mut self.lanes;
+                    let Ok(payload) = bundles.receive(arena, slot, &descriptor) else {
+                        self.give_up(slot);
+                        break;
+                    };
+                    let _ = self.core.answered(slot, &frame, payload, now, &mut self.lanes);
+                }
+                Arrival::Keep(offsets) => {
+                    if !self.lanes.keep(slot, &offsets) {
+                        self.give_up(slot);
+                        break;
+                    }
+                }
+                Arrival::Return(offsets) => self.lanes.unkeep(slot, &offsets),
                 Arrival::Ready(failure) => self.worker_ready(slot, failure, now),
                 Arrival::Request(word, part) => {
                     if self.nested_request(slot, word, &part, now).is_err() {
-                        self.condemn(slot);
+                        self.give_up(slot);
                     }
                 }
                 Arrival::Wait(task, is_on) => {
@@ -86,13 +109,13 @@ impl Inner {
         count
     }
 
-    /// Reads a worker no further that wrote nonsense, and has it killed.
+    /// Reads nothing more of a damaged ring, and has its worker killed.
     #[cold]
-    fn condemn(&mut self, slot: SlotId) {
+    fn give_up(&mut self, slot: SlotId) {
         if let Some(lane) = self.lanes.lane(slot) {
             lane.is_corrupt = true;
-            self.lanes.orders.push(Order::Kill(slot));
         }
+        self.lanes.orders.push(Order::Kill(slot));
     }
 
     /// Copies the next record out. A damaged ring is read no further, and its worker killed.
@@ -107,7 +130,7 @@ impl Inner {
             Err(_) => None,
         };
         if read.is_none() {
-            self.condemn(slot);
+            self.give_up(slot);
             return None;
         }
         if results.consume() == gristmill_shm::Tail::Published
@@ -132,6 +155,11 @@ fn read_arrival<W: Words>(record: &Record<'_, W>) -> Result<Arrival, FrameError>
             let failure =
                 (record.header().flags != 0).then(|| String::from_utf8_lossy(&text).into());
             Ok(Arrival::Ready(failure))
+        }
+        kind @ (Kind::Keep | Kind::Return) => {
+            let offsets = record.counted_words()?;
+            let is_keep = kind == Kind::Keep;
+            Ok(if is_keep { Arrival::Keep(offsets) } else { Arrival::Return(offsets) })
         }
         Kind::Request => {
             let word = record.word(0)?;
@@ -171,7 +199,12 @@ fn read_answer<W: Words>(record: &Record<'_, W>) -> Result<Arrival, FrameError> 
             outcome?;
             payload
         }
-        other => return Err(FrameError::UnknownPayload(other as u8)),
+        PayloadKind::Arena => {
+            let mut descriptor = Vec::new();
+            record.append_to(FRAME_SIZE, frame.payload_size, &mut descriptor)?;
+            return Ok(Arrival::ArenaAnswer(frame, descriptor));
+        }
+        other @ PayloadKind::Hash => return Err(FrameError::UnknownPayload(other as u8)),
     };
     Ok(Arrival::Answer(frame, payload))
 }

@@ -1,15 +1,16 @@
 //! Everything behind the client's one mutex.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Condvar};
 use std::time::Duration;
 
-use gristmill_core::{Core, Origin, Outcome, Status};
+use gristmill_core::{Core, Origin, Outcome, Payload, Status};
 use gristmill_shm::Segment;
 use gristmill_sync::atomic::{AtomicU64, Ordering};
 use gristmill_sync::barrier::BarrierMode;
 use gristmill_wire::TaskId;
 
+use crate::bundle::Encoded;
 use crate::lanes::Lanes;
 use crate::lead::Lead;
 use crate::nested::Nested;
@@ -75,6 +76,8 @@ pub(crate) struct Inner {
     pub callback_wake: Arc<Condvar>,
     /// What the functions of failed tasks were called, until their futures go.
     pub names: HashMap<TaskId, Box<str>>,
+    /// Tasks whose results are to be given out as views, until their futures go.
+    pub views: HashSet<TaskId>,
     pub has_ended: bool,
 }
 
@@ -96,6 +99,7 @@ impl Inner {
             callback_notices: VecDeque::new(),
             callback_wake: Arc::new(Condvar::new()),
             names: HashMap::new(),
+            views: HashSet::new(),
             has_ended: false,
         }
     }
@@ -107,10 +111,27 @@ impl Inner {
         if !self.lanes.is_quiet() {
             self.settle_slowly();
         }
+        self.settle_arena();
         if self.tree.is_closing() {
             self.advance_shutdown();
         }
         self.lanes.ring_bells();
+    }
+
+    /// Drops the blocks of payloads that the graph has dropped, and tells workers of those that are theirs.
+    #[inline]
+    pub fn settle_arena(&mut self) {
+        while let Some(block) = self.core.freed_blocks().pop() {
+            self.lanes.bundles.remove(block);
+        }
+        if self.lanes.has_releases() {
+            self.lanes.tell_releases();
+        }
+    }
+
+    fn encoded(&self, task: TaskId, payload: &Payload) -> Encoded {
+        let views = !self.views.is_empty() && self.views.contains(&task);
+        Encoded::new(payload, &self.lanes.bundles, views)
     }
 
     fn settle_slowly(&mut self) {
@@ -237,10 +258,11 @@ impl Inner {
     #[inline]
     pub fn ended(&self, task: TaskId) -> Option<Ended> {
         match self.core.outcome(task)? {
-            Outcome::Returned(payload) => Some(Ended::Value(payload.clone())),
+            Outcome::Returned(payload) => Some(Ended::Value(self.encoded(task, payload))),
             other => {
                 let name = self.names.get(&task).map_or("?", |name| name);
-                Some(Ended::of(task, name, &other, |root| self.ended(root)))
+                let encoded = |payload: &Payload| self.encoded(task, payload);
+                Some(Ended::of(task, name, &other, encoded, |root| self.ended(root)))
             }
         }
     }
@@ -259,6 +281,10 @@ impl Inner {
         if !self.names.is_empty() {
             self.names.remove(&task);
         }
+        if !self.views.is_empty() {
+            self.views.remove(&task);
+        }
         self.core.release(task);
+        self.settle_arena();
     }
 }

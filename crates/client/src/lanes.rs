@@ -1,21 +1,24 @@
 //! The rings to the workers, as the task graph sees them: its `Port`.
 
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 
 use gristmill_core::{
-    Block, Dispatch, KillReason, Payload, PayloadRef, Port, Progress, Sent, Status, TakeBack,
+    Dispatch, KillReason, Payload, PayloadRef, Port, Progress, Sent, Status, TakeBack,
 };
 use gristmill_keeper::WorkerKey;
 use gristmill_shm::{
-    BeginError, ClientLane, MappedWords, RecordWriter, RingWatch, Segment, SegmentError, Words,
+    BeginError, BlockPart, ClientArena, ClientLane, MappedWords, RecordWriter, RingWatch, Segment,
+    SegmentError, Words,
 };
 use gristmill_sync::barrier::BarrierMode;
 use gristmill_sync::clock::{TickScale, ticks};
 use gristmill_wire::{
-    Epoch, FunctionId, Kind, PARENT_WORDS, ParentEntry, SlotId, TASK_WORDS, TaskFrame, TaskId,
-    padded_size,
+    BlockRange, EXTENSION_WORDS, Epoch, FunctionId, Kind, PARENT_WORDS, ParentEntry, SlotId,
+    TASK_WORDS, TaskFlags, TaskFrame, TaskId, padded_size,
 };
 
+use crate::bundle::Bundles;
 use crate::functions::Functions;
 
 /// What the graph decided that somebody outside of it has to do.
@@ -44,6 +47,12 @@ pub(crate) struct Lane {
     pub is_corrupt: bool,
     /// Its initializer has returned.
     pub is_ready: bool,
+    /// Blocks of its ring's records that were too large, by sequence: the worker copies them out when it reads those.
+    spills: VecDeque<(u64, BlockPart)>,
+    /// Blocks that its tasks go on using, each with how often it was said.
+    kept: HashMap<u64, (BlockPart, usize)>,
+    /// Blocks that it is still to be told of.
+    releases: VecDeque<u64>,
 }
 
 /// All rings, and what is known of the workers behind them.
@@ -51,6 +60,10 @@ pub(crate) struct Lane {
 pub(crate) struct Lanes {
     pub lanes: Vec<Option<Lane>>,
     pub functions: Functions,
+    pub arena: ClientArena,
+    pub bundles: Bundles,
+    /// Some lane has releases that did not fit into its ring.
+    has_untold: bool,
     pub mode: BarrierMode,
     pub scale: TickScale,
     /// For the processes outside, in the order decided.
@@ -80,10 +93,13 @@ pub(crate) const fn split_handle(handle: u64) -> (FunctionId, u32) {
 }
 
 impl Lanes {
-    pub fn new(slot_count: usize, mode: BarrierMode, scale: TickScale) -> Self {
+    pub fn new(slot_count: usize, mode: BarrierMode, scale: TickScale, arena: ClientArena) -> Self {
         Self {
             lanes: (0..slot_count).map(|_| None).collect(),
             functions: Functions::default(),
+            arena,
+            bundles: Bundles::default(),
+            has_untold: false,
             mode,
             scale,
             orders: Vec::new(),
@@ -134,6 +150,9 @@ impl Lanes {
             is_unrung: false,
             is_corrupt: false,
             is_ready: false,
+            spills: VecDeque::new(),
+            kept: HashMap::new(),
+            releases: VecDeque::new(),
         });
         Ok(())
     }
@@ -165,22 +184,106 @@ impl Lanes {
         Watch(self.lanes.iter().flatten().filter(|lane| !lane.is_corrupt).map(watch).collect())
     }
 
-    /// Tells a worker what a function id stands for; false when its ring is full.
-    fn define(&mut self, slot: SlotId, function: FunctionId) -> bool {
+    /// Tells a worker what a function id stands for.
+    fn define(&mut self, slot: SlotId, function: FunctionId) -> Result<(), Unsent> {
         let definition = self.functions.definition(function);
-        let Some(lane) = &mut self.lanes[usize::from(slot.0)] else { return false };
-        let body = 8 + definition.len();
-        match lane.ends.tasks.begin(Kind::Define, 0, body) {
-            Ok(mut record) => {
-                let size = u32::try_from(definition.len()).unwrap_or(u32::MAX);
-                record.word(0, u64::from(function.0) | (u64::from(size) << 32));
-                record.bytes(8, &definition);
-                record.commit();
-            }
-            Err(_) => return false,
+        let lane = self.lanes[usize::from(slot.0)].as_mut().ok_or(Unsent::Full)?;
+        let size = u64::from(u32::try_from(definition.len()).unwrap_or(u32::MAX));
+        let head = u64::from(function.0) | (size << 32);
+        if 8 + definition.len() > lane.ends.tasks.max_body() as usize {
+            let block = spill(&self.arena, lane, &definition)?;
+            let BlockRange { offset, size } = block.range();
+            let mut record =
+                lane.ends.tasks.begin(Kind::Define, 1, 24).map_err(|_| Unsent::Full)?;
+            record.words(0, &[head, offset, size]);
+            let sequence = record.commit();
+            lane.spills.push_back((sequence, block));
+        } else {
+            let body = 8 + definition.len();
+            let record = lane.ends.tasks.begin(Kind::Define, 0, body);
+            let mut record = record.map_err(|_| Unsent::Full)?;
+            record.word(0, head);
+            record.bytes(8, &definition);
+            record.commit();
         }
         self.functions.told(function, slot);
+        Ok(())
+    }
+
+    /// Whether a worker is to be told of blocks.
+    #[inline]
+    pub fn has_releases(&self) -> bool {
+        self.has_untold || self.arena.has_releases()
+    }
+
+    /// Tells workers which of their blocks are free, as far as their rings have room. Nobody is woken for it.
+    #[cold]
+    pub fn tell_releases(&mut self) {
+        for (slot, offset) in self.arena.take_releases() {
+            if let Some(lane) = &mut self.lanes[usize::from(slot.0)] {
+                lane.releases.push_back(offset);
+            }
+        }
+        self.has_untold = false;
+        for lane in self.lanes.iter_mut().flatten() {
+            while !lane.releases.is_empty() {
+                let count = lane.releases.len().min(RELEASES_MAX);
+                let Ok(mut record) = lane.ends.tasks.begin(Kind::Release, 0, (count + 1) * 8)
+                else {
+                    self.has_untold = true;
+                    break;
+                };
+                record.word(0, count as u64);
+                for (place, offset) in (1..).zip(lane.releases.drain(..count)) {
+                    record.word(place, offset);
+                }
+                record.commit();
+            }
+        }
+    }
+
+    /// The worker has answered a record: it has read all before it.
+    #[inline]
+    pub fn note_read(&mut self, slot: SlotId, sequence: u32) {
+        if let Some(lane) = &mut self.lanes[usize::from(slot.0)] {
+            while let Some(&(written, _)) = lane.spills.front() {
+                #[expect(clippy::cast_possible_truncation, reason = "the low halves are compared")]
+                let ahead = (written as u32).wrapping_sub(sequence);
+                if ahead != 0 && ahead < u32::MAX / 2 {
+                    break;
+                }
+                lane.spills.pop_front();
+            }
+        }
+    }
+
+    /// The worker goes on using blocks of a task; false when it has no right to one.
+    pub fn keep(&mut self, slot: SlotId, offsets: &[u64]) -> bool {
+        let Some(lane) = &mut self.lanes[usize::from(slot.0)] else { return false };
+        for &offset in offsets {
+            if let Some((_, count)) = lane.kept.get_mut(&offset) {
+                *count += 1;
+                continue;
+            }
+            let Ok(part) = self.arena.adopt(slot, BlockRange { offset, size: 1 }) else {
+                return false;
+            };
+            lane.kept.insert(offset, (part, 1));
+        }
         true
+    }
+
+    /// The worker has finished with kept blocks.
+    pub fn unkeep(&mut self, slot: SlotId, offsets: &[u64]) {
+        let Some(lane) = &mut self.lanes[usize::from(slot.0)] else { return };
+        for offset in offsets {
+            if let Some((_, count)) = lane.kept.get_mut(offset) {
+                *count -= 1;
+                if *count == 0 {
+                    lane.kept.remove(offset);
+                }
+            }
+        }
     }
 
     /// Writes a control record; false when the ring is full or gone.
@@ -225,46 +328,137 @@ impl Watch {
     }
 }
 
-/// The size of what a payload is in a record: its bytes, or the descriptor of its block.
-fn payload_size(payload: &Payload) -> usize {
-    match payload.get() {
-        PayloadRef::Bytes(bytes) => bytes.len(),
-        PayloadRef::Block(_) => BLOCK_SIZE,
+/// Offsets in one release record.
+const RELEASES_MAX: usize = 512;
+
+/// Why a record is not in its ring.
+enum Unsent {
+    /// No room now.
+    Full,
+    /// No memory for what does not fit into a record; a sentence.
+    Memory(String),
+}
+
+impl From<Unsent> for Sent {
+    fn from(unsent: Unsent) -> Self {
+        match unsent {
+            Unsent::Full => Self::Full,
+            // No pickle begins with a zero: the layer above knows it for a sentence.
+            Unsent::Memory(text) => Self::Failed(Payload::from(format!("\0{text}").into_bytes())),
+        }
     }
 }
 
-/// A block of the arena in a record: its offset and its size.
-const BLOCK_SIZE: usize = 16;
+/// Puts what does not fit into a record into a block.
+fn spill(arena: &ClientArena, lane: &mut Lane, bytes: &[u8]) -> Result<BlockPart, Unsent> {
+    // A full ring is asked first: a task that waits for room would be copied again and again.
+    if !lane.ends.tasks.has_room(SPILL_RECORD_MAX) {
+        return Err(Unsent::Full);
+    }
+    arena.store(bytes).map_err(|error| Unsent::Memory(error.to_string()))
+}
 
-fn write_payload<W: Words>(record: &mut RecordWriter<'_, W>, offset: u32, payload: &Payload) {
+/// The largest record of a spilled task: frame, extension, and the block's offset and size.
+const SPILL_RECORD_MAX: usize = (TASK_WORDS + EXTENSION_WORDS + 2) * 8;
+
+/// The size of what a payload is in a record: its bytes, or its descriptor.
+#[inline]
+fn payload_size(payload: &Payload, bundles: &Bundles) -> usize {
+    match payload.get() {
+        PayloadRef::Bytes(bytes) => bytes.len(),
+        PayloadRef::Block(block) => bundles.get(block).descriptor_size(),
+    }
+}
+
+#[inline]
+fn write_payload<W: Words>(
+    record: &mut RecordWriter<'_, W>,
+    offset: u32,
+    payload: &Payload,
+    bundles: &Bundles,
+) {
     match payload.get() {
         PayloadRef::Bytes(bytes) => record.bytes(offset, bytes),
-        PayloadRef::Block(Block { offset: place, size }) => {
-            record.words(offset / 8, &[place, size])
+        PayloadRef::Block(block) => {
+            let mut descriptor = Vec::new();
+            bundles.get(block).append_to(&mut descriptor);
+            record.bytes(offset, &descriptor);
         }
+    }
+}
+
+fn append_payload(payload: &Payload, bundles: &Bundles, out: &mut Vec<u8>) {
+    match payload.get() {
+        PayloadRef::Bytes(bytes) => out.extend_from_slice(bytes),
+        PayloadRef::Block(block) => bundles.get(block).append_to(out),
+    }
+}
+
+fn parent_entry(parent: TaskId, result: &Payload, size: usize) -> ParentEntry {
+    let flags = if result.block().is_some() { ParentEntry::ARENA } else { 0 };
+    ParentEntry { task: parent, size: u32::try_from(size).unwrap_or(u32::MAX), flags }
+}
+
+impl Lanes {
+    /// Sends a task whose parents and payload do not fit into a record.
+    #[cold]
+    fn send_spilled(&mut self, slot: SlotId, task: &Dispatch<'_>, mut frame: TaskFrame) -> Sent {
+        let mut bytes = Vec::new();
+        for (parent, result) in task.parents.clone() {
+            let size = payload_size(result, &self.bundles);
+            for word in parent_entry(parent, result, size).words() {
+                bytes.extend_from_slice(&word.to_le_bytes());
+            }
+            append_payload(result, &self.bundles, &mut bytes);
+            bytes.resize(padded_size(bytes.len()), 0);
+        }
+        append_payload(task.payload, &self.bundles, &mut bytes);
+        if u32::try_from(bytes.len()).is_err() {
+            let text = format!("{} bytes of small values are too many for one task", bytes.len());
+            return Unsent::Memory(text).into();
+        }
+        let Some(lane) = &mut self.lanes[usize::from(slot.0)] else { return Sent::Full };
+        let block = match spill(&self.arena, lane, &bytes) {
+            Ok(block) => block,
+            Err(unsent) => return unsent.into(),
+        };
+        let extension = task.extension.map(|extension| extension.words());
+        let fixed = TASK_WORDS + extension.map_or(0, |words| words.len());
+        let Ok(mut record) = lane.ends.tasks.begin(Kind::Task, 0, (fixed + 2) * 8) else {
+            return Sent::Full;
+        };
+        frame.flags = TaskFlags(frame.flags.0 | TaskFlags::SPILLED);
+        record.words(0, &frame.words());
+        if let Some(words) = extension {
+            record.words(3, &words);
+        }
+        let BlockRange { offset, size } = block.range();
+        record.words(u32::try_from(fixed).unwrap_or(u32::MAX), &[offset, size]);
+        let sequence = record.commit();
+        lane.spills.push_back((sequence, block));
+        self.touch(slot);
+        Sent::Written(sequence)
     }
 }
 
 impl Port for Lanes {
     #[inline]
     fn send(&mut self, slot: SlotId, task: Dispatch<'_>) -> Sent {
-        if !self.functions.is_told(task.function, slot) && !self.define(slot, task.function) {
-            return Sent::Full;
+        if !self.functions.is_told(task.function, slot)
+            && let Err(unsent) = self.define(slot, task.function)
+        {
+            return unsent.into();
         }
         let Some(lane) = &mut self.lanes[usize::from(slot.0)] else { return Sent::Full };
+        let bundles = &self.bundles;
         let (mut parent_count, mut parents_size) = (0, 0);
         for (_, result) in task.parents.clone() {
             parent_count += 1;
-            parents_size += PARENT_WORDS * 8 + padded_size(payload_size(result));
+            parents_size += PARENT_WORDS * 8 + padded_size(payload_size(result, bundles));
         }
         let extension = task.extension.map(|extension| extension.words());
         let fixed = (TASK_WORDS + extension.map_or(0, |words| words.len())) * 8;
-        let size = payload_size(task.payload);
-        let mut record = match lane.ends.tasks.begin(Kind::Task, 0, fixed + parents_size + size) {
-            Ok(record) => record,
-            Err(BeginError::TooLarge { .. }) => return Sent::Failed(Payload::EMPTY),
-            Err(_) => return Sent::Full,
-        };
+        let size = payload_size(task.payload, bundles);
         let frame = TaskFrame {
             task: task.id,
             function: task.function,
@@ -274,21 +468,23 @@ impl Port for Lanes {
             payload_size: u32::try_from(size).unwrap_or(u32::MAX),
             payload: task.payload.kind(),
         };
+        let mut record = match lane.ends.tasks.begin(Kind::Task, 0, fixed + parents_size + size) {
+            Ok(record) => record,
+            Err(BeginError::TooLarge { .. }) => return self.send_spilled(slot, &task, frame),
+            Err(_) => return Sent::Full,
+        };
         record.words(0, &frame.words());
         if let Some(words) = extension {
             record.words(3, &words);
         }
         let mut offset = u32::try_from(fixed).unwrap_or(u32::MAX);
         for (parent, result) in task.parents {
-            let size = payload_size(result);
-            let flags = if result.block().is_some() { ParentEntry::ARENA } else { 0 };
-            let entry =
-                ParentEntry { task: parent, size: u32::try_from(size).unwrap_or(u32::MAX), flags };
-            record.words(offset / 8, &entry.words());
-            write_payload(&mut record, offset + 16, result);
+            let size = payload_size(result, bundles);
+            record.words(offset / 8, &parent_entry(parent, result, size).words());
+            write_payload(&mut record, offset + 16, result, bundles);
             offset += 16 + u32::try_from(padded_size(size)).unwrap_or(u32::MAX);
         }
-        write_payload(&mut record, offset, task.payload);
+        write_payload(&mut record, offset, task.payload, bundles);
         let sequence = record.commit();
         self.touch(slot);
         Sent::Written(sequence)

@@ -9,6 +9,7 @@
 
 mod attendant;
 mod batch;
+mod bundle;
 mod client;
 mod drain;
 mod functions;
@@ -23,12 +24,12 @@ mod wait;
 mod watcher;
 
 pub use batch::CallBatch;
+pub use bundle::Encoded;
 pub use client::{Call, Client};
 pub use options::{ClientOptions, StartError};
 pub use outcome::{Ended, TagTimes, TaskLook};
 pub use tree::INTERRUPT_SIGNAL;
 
-pub use gristmill_core::{
-    Budgets, CancelMode, Config, Payload, PayloadRef, Stats, SubmitError, TaskOptions,
-};
+pub use gristmill_core::{Budgets, CancelMode, Config, Stats, SubmitError, TaskOptions};
 pub use gristmill_keeper::{Output, Program};
+pub use gristmill_shm::{ArenaError, BLOCK_MIN, BlockPart, ClientArena};

@@ -7,14 +7,15 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use gristmill_core::{
-    Budgets, CancelMode, CancelOutcome, Origin, Payload, PayloadRef, Submission, SubmitError,
-    TaskOptions,
+    Budgets, CancelMode, CancelOutcome, Origin, Payload, Submission, SubmitError, TaskOptions,
 };
+use gristmill_shm::BlockPart;
 use gristmill_wire::{
-    FrameError, FunctionId, Kind, NestedOptions, NestedReply, NestedRequest, ReplyKind, SlotId,
-    TaskId,
+    ArenaDescriptor, FrameError, FunctionId, Kind, NestedOptions, NestedReply, NestedRequest,
+    ReplyKind, SlotId, TaskId,
 };
 
+use crate::bundle::Encoded;
 use crate::inner::Inner;
 use crate::lanes::{handle, split_handle};
 use crate::outcome::Ended;
@@ -315,8 +316,8 @@ fn task_options(options: &NestedOptions) -> TaskOptions {
 /// Appends what a reply says of an outcome.
 fn describe(ended: &Ended, bytes: &mut Vec<u8>) -> ReplyKind {
     let (kind, details): (_, &[u8]) = match ended {
-        Ended::Value(payload) => (ReplyKind::Value, payload_bytes(payload)),
-        Ended::Raised(payload) => (ReplyKind::Raised, payload_bytes(payload)),
+        Ended::Value(encoded) => return describe_encoded(ReplyKind::Value, encoded, bytes),
+        Ended::Raised(encoded) => return describe_encoded(ReplyKind::Raised, encoded, bytes),
         Ended::Cancelled => (ReplyKind::Cancelled, &[]),
         Ended::TimedOut(text) => (ReplyKind::TimedOut, text.as_bytes()),
         Ended::Lost(text) => (ReplyKind::Lost, text.as_bytes()),
@@ -336,12 +337,17 @@ fn describe(ended: &Ended, bytes: &mut Vec<u8>) -> ReplyKind {
     kind
 }
 
-/// The bytes of a payload. One in an arena is decoded by whoever maps it: none here yet.
-fn payload_bytes(payload: &Payload) -> &[u8] {
-    match payload.get() {
-        PayloadRef::Bytes(bytes) => bytes,
-        PayloadRef::Block(_) => &[],
+/// Appends encoded bytes: behind a 0 as they are, behind a 1 with the blocks that they name, which the client holds until
+/// the ticket is given back.
+fn describe_encoded(kind: ReplyKind, encoded: &Encoded, bytes: &mut Vec<u8>) -> ReplyKind {
+    let blocks: Vec<_> = encoded.parts().iter().map(BlockPart::range).collect();
+    bytes.push(u8::from(!blocks.is_empty()));
+    if blocks.is_empty() {
+        bytes.extend_from_slice(encoded.bytes());
+    } else {
+        ArenaDescriptor::write(&blocks, false, encoded.bytes(), bytes);
     }
+    kind
 }
 
 #[cfg(test)]

@@ -11,7 +11,8 @@ use thiserror::Error;
 pub struct ClientOptions {
     /// Budgets, limits and sizes of the task graph.
     pub core: Config,
-    /// What a zygote, or a fresh worker, is. The segment is its first descriptor behind its control socket.
+    /// What a zygote, or a fresh worker, is. Segment and arena are its first descriptors
+    /// behind its control socket.
     pub program: Program,
     /// Further descriptors that it gets.
     pub descriptors: Vec<std::os::fd::OwnedFd>,
@@ -31,6 +32,9 @@ pub enum StartError {
     /// No shared memory.
     #[error("the rings cannot be made: {0}")]
     Segment(#[from] gristmill_shm::SegmentError),
+    /// No arena for large payloads.
+    #[error("the memory for large payloads cannot be made: {0}")]
+    Arena(#[from] gristmill_shm::ArenaError),
     /// No keeper.
     #[error("the keeper process cannot be started: {0}")]
     Keeper(#[from] gristmill_keeper::LaunchError),
@@ -48,6 +52,7 @@ impl StartError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Segment(_) => "start_segment",
+            Self::Arena(_) => "start_arena",
             Self::Keeper(_) => "start_keeper",
             Self::Command(_) => "start_command",
             Self::Thread(_) => "start_thread",

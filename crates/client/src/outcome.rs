@@ -6,6 +6,8 @@ use gristmill_core::{LossCause, LossReport, Outcome, Payload, Status, Tags, Task
 use gristmill_sync::clock::TickScale;
 use gristmill_wire::{Span, TaskId};
 
+use crate::bundle::Encoded;
+
 /// A task's state at a glance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskLook {
@@ -37,9 +39,9 @@ impl TaskLook {
 #[derive(Debug)]
 pub enum Ended {
     /// It returned; the encoded value.
-    Value(Payload),
+    Value(Encoded),
     /// It raised; the encoded exception.
-    Raised(Payload),
+    Raised(Encoded),
     /// It was cancelled.
     Cancelled,
     /// It ran out of time.
@@ -65,11 +67,12 @@ impl Ended {
         task: TaskId,
         name: &str,
         outcome: &Outcome<'_>,
+        encoded: impl Fn(&Payload) -> Encoded,
         root: impl FnOnce(TaskId) -> Option<Self>,
     ) -> Self {
         match outcome {
-            Outcome::Returned(payload) => Self::Value((*payload).clone()),
-            Outcome::Raised(payload) => Self::Raised((*payload).clone()),
+            Outcome::Returned(payload) => Self::Value(encoded(payload)),
+            Outcome::Raised(payload) => Self::Raised(encoded(payload)),
             Outcome::Cancelled => Self::Cancelled,
             Outcome::TimedOut { started: true, .. } => Self::TimedOut(format!(
                 "{task} ({name}) ran longer than its timeout and was stopped"

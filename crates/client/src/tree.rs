@@ -161,6 +161,7 @@ impl Inner {
         self.tree.epochs[place] = next_epoch(self.tree.epochs[place]);
         let worker = WorkerKey { slot, epoch: self.tree.epochs[place] };
         self.lanes.lanes[place] = None;
+        self.lanes.arena.renew(slot);
         let segment = self.shared.segment.clone();
         let started = segment
             .reset_lane(slot, worker.epoch)

@@ -5,11 +5,15 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use gristmill_wire::{FunctionId, ParentEntry, Verdict};
-use gristmill_worker::{Call, Callee, Reply};
+use std::sync::Arc;
+
+use gristmill_shm::WorkerArena;
+use gristmill_wire::{ArenaDescriptor, FunctionId, ParentEntry, Verdict};
+use gristmill_worker::{Call, Callee, REPLY_MAX, Reply};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::arena::{WorkerSink, WorkerSource};
 use crate::codec::{
     Arguments, ArrayTypes, Encoded, Parents, decode_call, decode_value, encode_value, malformed,
     pickle_value,
@@ -30,6 +34,7 @@ pub struct PythonCallee {
     pub arrays: ArrayTypes,
     /// Storage for arguments: as many sets as calls are on the stack, kept for the next ones.
     arguments: RefCell<Vec<Arguments>>,
+    arena: Arc<WorkerArena>,
     interrupted: Py<PyAny>,
     /// `sys._getframe`, which tells how deep the stack is.
     frame_at: Py<PyAny>,
@@ -44,9 +49,10 @@ impl PythonCallee {
     ///
     /// # Errors
     /// What importing the error types raises.
-    pub fn new(py: Python<'_>) -> PyResult<Self> {
+    pub fn new(py: Python<'_>, arena: Arc<WorkerArena>) -> PyResult<Self> {
         Ok(Self {
             functions: RefCell::default(),
+            arena,
             arrays: ArrayTypes::new(),
             arguments: RefCell::default(),
             interrupted: py.import("gristmill._errors")?.getattr("TaskInterrupted")?.unbind(),
@@ -56,25 +62,30 @@ impl PythonCallee {
         })
     }
 
+    /// Appends the encoded result to `out`; says whether as a descriptor.
     fn try_call(
         &self,
         py: Python<'_>,
         function: &Py<PyAny>,
         call: &Call<'_>,
         out: &mut Vec<u8>,
-    ) -> PyResult<()> {
+    ) -> PyResult<bool> {
         let spare = self.arguments.borrow_mut().pop();
         let mut arguments = spare.unwrap_or_else(Arguments::new);
-        let mut parents =
-            TaskParents { values: call.parents.iter().collect(), arrays: &self.arrays };
-        let result = decode_call(py, call.payload, &mut parents, &self.arrays, &mut arguments)
-            .and_then(|()| {
-                // SAFETY: `py` proves that the interpreter is held, and the caller's reference keeps the function alive.
-                unsafe { Owned::or_raise(py, arguments.call(function.as_ptr())) }
-            });
+        let mut parents = TaskParents {
+            values: call.parents.iter().collect(),
+            arrays: &self.arrays,
+            arena: &self.arena,
+        };
+        let (blocks, bytes) = self.open(call.payload, call.arena)?;
+        let sources = (&self.arrays, &blocks as _);
+        let result = decode_call(py, bytes, &mut parents, sources, &mut arguments).and_then(|()| {
+            // SAFETY: `py` proves that the interpreter is held, and the caller's reference keeps the function alive.
+            unsafe { Owned::or_raise(py, arguments.call(function.as_ptr())) }
+        });
         arguments.clear();
         self.arguments.borrow_mut().push(arguments);
-        self.encode(result?.into_bound(py), out)
+        self.encode(&result?.into_bound(py), out)
     }
 
     /// A reference of our own to a function, since a definition that arrives in the call may move the table; or what
@@ -87,14 +98,39 @@ impl PythonCallee {
         }
     }
 
-    fn encode(&self, value: Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {
+    /// A payload's blocks and its bytes.
+    ///
+    /// # Errors
+    /// `ValueError`: it is no descriptor.
+    pub fn open<'b>(
+        &self,
+        payload: &'b [u8],
+        is_descriptor: bool,
+    ) -> PyResult<(WorkerSource<'_>, &'b [u8])> {
+        open_payload(&self.arena, payload, is_descriptor)
+    }
+
+    fn encode(&self, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<bool> {
         let start = out.len();
+        let mut sink = WorkerSink::new(&self.arena);
         // SAFETY: the interpreter is held and `value` is live.
-        if unsafe { encode_value(value.as_ptr(), out, &self.arrays) } == Encoded::Foreign {
+        let mut encoded = unsafe { encode_value(value.as_ptr(), out, &self.arrays, &mut sink) };
+        if encoded == Encoded::Foreign {
             out.truncate(start);
-            pickle_value(&value, out)?;
+            sink.clear();
+            encoded = pickle_value(value, out, &mut sink)?;
         }
-        Ok(())
+        if encoded == Encoded::Unstored {
+            return Err(sink.failure());
+        }
+        finish(sink, start, out)
+    }
+
+    /// Appends the encoded exception; says whether as a descriptor.
+    fn encode_raised(&self, py: Python<'_>, error: &PyErr, out: &mut Vec<u8>) -> PyResult<bool> {
+        let start = out.len();
+        out.extend_from_slice(&encode_exception(py, error)?);
+        finish(WorkerSink::new(&self.arena), start, out)
     }
 
     fn verdict_of(&self, py: Python<'_>, error: &PyErr) -> Verdict {
@@ -145,25 +181,24 @@ impl Callee for PythonCallee {
                 Ok(Ok(function)) => self.try_call(py, &function, call, out),
                 Ok(Err(error)) => {
                     out.extend_from_slice(&error);
-                    return Reply { verdict: Verdict::Raised, arena: false };
+                    let sink = WorkerSink::new(&self.arena);
+                    let arena = finish(sink, start, out).unwrap_or_default();
+                    return Reply { verdict: Verdict::Raised, arena };
                 }
                 Err(error) => Err(error),
             };
-            let verdict = match called {
-                Ok(()) => Verdict::Returned,
-                Err(error) => {
-                    out.truncate(start);
-                    let verdict = self.verdict_of(py, &error);
-                    match encode_exception(py, &error) {
-                        Ok(bytes) => out.extend_from_slice(&bytes),
-                        Err(second) => {
-                            return Reply { verdict: self.verdict_of(py, &second), arena: false };
-                        }
-                    }
-                    verdict
-                }
+            let error = match called {
+                Ok(arena) => return Reply { verdict: Verdict::Returned, arena },
+                Err(error) => error,
             };
-            Reply { verdict, arena: false }
+            out.truncate(start);
+            match self.encode_raised(py, &error, out) {
+                Ok(arena) => Reply { verdict: self.verdict_of(py, &error), arena },
+                Err(second) => {
+                    out.truncate(start);
+                    Reply { verdict: self.verdict_of(py, &second), arena: false }
+                }
+            }
         })
     }
 
@@ -210,18 +245,52 @@ impl Callee for PythonCallee {
 /// of the interpreter's thousand.
 const FRAMES_MAX: u32 = 400;
 
+/// A payload's blocks and its bytes.
+fn open_payload<'a, 'b>(
+    arena: &'a Arc<WorkerArena>,
+    payload: &'b [u8],
+    is_descriptor: bool,
+) -> PyResult<(WorkerSource<'a>, &'b [u8])> {
+    if !is_descriptor {
+        return Ok((WorkerSource::new(arena, Vec::new()), payload));
+    }
+    let descriptor =
+        ArenaDescriptor::read(payload).map_err(|error| malformed(&error.to_string()))?;
+    Ok((WorkerSource::new(arena, descriptor.blocks), descriptor.bytes))
+}
+
+/// Makes what was encoded from `start` on fit into a record; says whether it is a descriptor now.
+fn finish(mut sink: WorkerSink<'_>, start: usize, out: &mut Vec<u8>) -> PyResult<bool> {
+    let size = ArenaDescriptor::size(sink.count(), out.len() - start);
+    let is_large = size > REPLY_MAX;
+    if sink.count() == 0 && !is_large {
+        return Ok(false);
+    }
+    if ArenaDescriptor::size(sink.count() + 1, 0) > REPLY_MAX {
+        let text = format!("a result with {} large parts has too many of them", sink.count());
+        return Err(pyo3::exceptions::PyValueError::new_err(text));
+    }
+    let bytes = out.split_off(start);
+    if is_large {
+        sink.store_body(&bytes)?;
+    }
+    let inline = if is_large { &[][..] } else { &bytes };
+    ArenaDescriptor::write(&sink.into_blocks(), is_large, inline, out);
+    Ok(true)
+}
+
 struct TaskParents<'a> {
     values: Vec<(ParentEntry, &'a [u8])>,
     arrays: &'a ArrayTypes,
+    arena: &'a Arc<WorkerArena>,
 }
 
 impl Parents for TaskParents<'_> {
     fn parent(&mut self, py: Python<'_>, index: u16) -> PyResult<Owned> {
         let value = self.values.get(usize::from(index)).copied();
         let (entry, bytes) = value.ok_or_else(|| malformed("it lacks one of its parents"))?;
-        if entry.flags & ParentEntry::ARENA != 0 {
-            return Err(malformed("a parent of it is in no arena of this worker"));
-        }
-        decode_value(py, bytes, &mut (), self.arrays)
+        let is_descriptor = entry.flags & ParentEntry::ARENA != 0;
+        let (blocks, bytes) = open_payload(self.arena, bytes, is_descriptor)?;
+        decode_value(py, bytes, &mut (), self.arrays, &blocks)
     }
 }

@@ -23,6 +23,11 @@ pub fn cancelled(py: Python<'_>) -> PyErr {
 
 /// The exception that a task raised, rebuilt.
 pub fn remote(py: Python<'_>, payload: &[u8]) -> PyErr {
+    // No pickle begins with a zero: this is the client's own sentence about memory.
+    if let Some((0, text)) = payload.split_first() {
+        let text = String::from_utf8_lossy(text).into_owned();
+        return pyo3::exceptions::PyMemoryError::new_err(text);
+    }
     py.import("gristmill._remote")
         .and_then(|module| module.call_method1("load_exception", (PyBytes::new(py, payload),)))
         .map_or_else(|error| error, PyErr::from_value)

@@ -3,6 +3,7 @@
 //! Guarantees: no Rust panic unwinds into the interpreter; no Python code runs while the client's mutex is held. The few
 //! entry points that every task passes speak to CPython directly; everything else is ordinary PyO3.
 
+mod arena;
 mod callee;
 mod codec;
 mod engine;
@@ -56,6 +57,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fork::watch();
     module.add("Future", future::make_future_type(py)?)?;
     module.add("INTERRUPT_SIGNAL", gristmill_client::INTERRUPT_SIGNAL)?;
+    module.add("BLOCK_MIN", gristmill_shm::BLOCK_MIN)?;
+    module.add_class::<arena::ArenaMemory>()?;
     module.add_class::<Engine>()?;
     module.add_class::<Options>()?;
     module.add_class::<MapResults>()?;

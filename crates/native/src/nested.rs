@@ -209,12 +209,15 @@ fn encode(
     let mut payload = Vec::with_capacity(64);
     let mut parents = NestedParents::default();
     // SAFETY: the tuple and the lists keep the values alive; encoding natively runs no Python code.
-    let encoded = unsafe { encode_call(&all, names, &mut parents, &mut payload, &callee.arrays) };
+    let encoded =
+        unsafe { encode_call(&all, names, &mut parents, &mut payload, (&callee.arrays, &mut ())) };
     if encoded == Encoded::Foreign {
         payload.clear();
         parents.0.clear();
         // SAFETY: as above.
-        if !unsafe { pickle(py, &all, names, &mut parents, &mut payload)? } {
+        let places = (&mut payload, &mut () as _);
+        // SAFETY: as above.
+        if !unsafe { pickle(py, &all, names, &mut parents, places)?.1 } {
             return Err(PyTypeError::new_err("only futures of this task's tasks can be arguments"));
         }
     }
@@ -271,7 +274,10 @@ pub fn nested_result(
     let outcome = worker.outcome(number).ok_or_else(|| error::broken("a ticket was closed"))?;
     let (kind, bytes) = &*outcome;
     if *kind == ReplyKind::Value {
-        let value = decode_value(py, bytes, &mut (), &worker.callee().arrays)?;
+        let callee = worker.callee();
+        let (&is_descriptor, bytes) = bytes.split_first().ok_or_else(short)?;
+        let (blocks, bytes) = callee.open(bytes, is_descriptor != 0)?;
+        let value = decode_value(py, bytes, &mut (), &callee.arrays, &blocks)?;
         return Ok(value.into_bound(py).unbind());
     }
     Err(raised(py, *kind, bytes))
@@ -336,7 +342,8 @@ pub fn nested_wait(is_done: &Bound<'_, PyAny>, timeout: &Bound<'_, PyAny>) -> Py
 /// The exception for an outcome that is no value.
 fn raised(py: Python<'_>, kind: ReplyKind, bytes: &[u8]) -> PyErr {
     let class = match kind {
-        ReplyKind::Raised => return error::remote(py, bytes),
+        // Behind its first byte; an exception has no blocks.
+        ReplyKind::Raised => return error::remote(py, bytes.get(1..).unwrap_or_default()),
         ReplyKind::Cancelled => return error::cancelled(py),
         ReplyKind::DependencyFailed => {
             return dependency_failed(py, bytes).unwrap_or_else(|error| error);
@@ -351,8 +358,11 @@ fn raised(py: Python<'_>, kind: ReplyKind, bytes: &[u8]) -> PyErr {
     error::named(py, class, &String::from_utf8_lossy(bytes))
 }
 
+fn short() -> PyErr {
+    malformed("a reply ends too early")
+}
+
 fn dependency_failed(py: Python<'_>, bytes: &[u8]) -> PyResult<PyErr> {
-    let short = || malformed("a reply ends too early");
     let (size, rest) = bytes.split_first_chunk::<4>().ok_or_else(short)?;
     let (text, rest) =
         rest.split_at_checked(u32::from_le_bytes(*size) as usize).ok_or_else(short)?;

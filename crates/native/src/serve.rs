@@ -6,7 +6,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use gristmill_keeper::{WorkerKey, WorkerSetup, announce_birth, become_worker};
-use gristmill_shm::Segment;
+use std::sync::Arc;
+
+use gristmill_shm::{Segment, WorkerArena};
 use gristmill_worker::{Running, Worker, WorkerOptions};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
@@ -49,20 +51,25 @@ pub fn announce(socket: RawFd, slot: u16, epoch: u32) -> PyResult<()> {
 pub fn serve(
     py: Python<'_>,
     segment: RawFd,
+    arena: RawFd,
     slot: u16,
     spin_us: f64,
     initialize: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
     let broken = |error: String| PyRuntimeError::new_err(error);
-    // SAFETY: the zygote hands over a descriptor that is its own.
-    let segment = unsafe { OwnedFd::from_raw_fd(segment) };
+    // SAFETY: the zygote hands over descriptors that are its own.
+    let (segment, arena) = unsafe { (OwnedFd::from_raw_fd(segment), OwnedFd::from_raw_fd(arena)) };
     let segment = Segment::open(segment).map_err(|error| broken(error.to_string()))?;
     let lane = segment
         .worker_lane(gristmill_wire::SlotId(slot))
         .map_err(|error| broken(error.to_string()))?;
+    let arena = WorkerArena::open(arena, gristmill_wire::SlotId(slot))
+        .map_err(|error| broken(error.to_string()))?;
+    let arena = Arc::new(arena);
     let spin = Duration::try_from_secs_f64(spin_us.max(0.0) / 1e6).unwrap_or_default();
     let options = WorkerOptions { spin, stack_max: stack_max() };
-    let worker = Rc::new(Worker::new(lane, PythonCallee::new(py)?, options));
+    let callee = PythonCallee::new(py, Arc::clone(&arena))?;
+    let worker = Rc::new(Worker::new(lane, arena, callee, options));
     crate::nested::set_worker(&worker);
     RUNNING.set(Some(worker.running()));
     let failure: Option<String> = initialize.call0()?.extract()?;

@@ -1,4 +1,5 @@
-//! Rings of records between two processes, the doorbell beside them, and the segment that holds them.
+//! Rings of records between two processes, the doorbell beside them, the segment that holds them, and the arena for
+//! what is too large for a ring.
 //!
 //! Guarantees: a record is seen whole or not at all; no write to a ring and no wake-up is lost; after
 //! a worker's death it is known which records had started. Bytes that come out of shared memory are
@@ -6,12 +7,19 @@
 //! Not here: what a record means (`wire`), who runs and who decides (`worker`, `client`).
 //! The protocol and why it holds: `README.md` beside the ring.
 
+#[cfg(not(gristmill_loom))]
+mod arena;
 mod bell;
 mod progress;
 mod ring;
 #[cfg(not(gristmill_loom))]
 mod segment;
 
+#[cfg(not(gristmill_loom))]
+pub use arena::{
+    ArenaError, BLOCK_MIN, BlockHandle, BlockPart, BlockUse, ClientArena, PAGE_SIZE, Space, Taken,
+    WorkerArena, block_size,
+};
 pub use bell::Bell;
 pub use progress::{Claim, Fate, ProgressLine, ProgressReader, ProgressWriter, Running};
 pub use ring::{

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod arena;
 mod error;
 mod ids;
 mod nested;
@@ -19,6 +20,7 @@ mod span;
 mod task;
 
 pub use answer::{ANSWER_WORDS, AnswerFrame, Verdict};
+pub use arena::{ArenaDescriptor, BlockRange};
 pub use error::FrameError;
 pub use ids::{Attempt, ContextId, Epoch, FunctionId, SlotId, TaskId};
 pub use nested::{NestedOptions, NestedReply, NestedRequest, ReplyKind};

@@ -15,13 +15,15 @@ pub enum Kind {
     Pad = 1,
     /// To a worker: one task.
     Task = 2,
-    /// To a worker: what a function id stands for, sent before its first task.
+    /// To a worker: what a function id stands for, sent before its first task. With flag 1 the definition is in an arena
+    /// block, whose offset and size follow.
     Define = 3,
     /// To a worker: a function id will not be used again.
     Forget = 4,
     /// To a worker: the outcome of a task it submitted itself.
     Reply = 5,
-    /// To a worker: arena blocks that the client has finished with.
+    /// To a worker: blocks of its part of the arena that the client has finished with: their
+    /// count, an offset each.
     Release = 6,
     /// To a worker: no further records follow; leave.
     Stop = 7,
@@ -33,6 +35,10 @@ pub enum Kind {
     Wait = 18,
     /// From a worker: it is up and its initializer has returned, or raised.
     Ready = 19,
+    /// From a worker: arena blocks of its task that it goes on using after the task: their count, an offset each.
+    Keep = 20,
+    /// From a worker: kept arena blocks that it has finished with: their count, an offset each.
+    Return = 21,
 }
 
 impl Kind {
@@ -49,6 +55,8 @@ impl Kind {
             17 => Self::Request,
             18 => Self::Wait,
             19 => Self::Ready,
+            20 => Self::Keep,
+            21 => Self::Return,
             other => return Err(FrameError::UnknownKind(other)),
         })
     }

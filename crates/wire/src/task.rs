@@ -23,6 +23,9 @@ impl TaskFlags {
     /// Submitted by the task that now waits in this worker: it may run in that wait.
     pub const NESTED: u8 = 8;
 
+    /// Parents and payload did not fit into the record: it holds offset and size of an arena block with them instead.
+    pub const SPILLED: u8 = 16;
+
     /// Whether all of `bits` are set.
     #[must_use]
     pub const fn has(self, bits: u8) -> bool {
@@ -37,7 +40,7 @@ pub enum PayloadKind {
     /// In the record itself.
     #[default]
     Inline = 0,
-    /// In the client's arena; the record holds the block's offset and size, a word each.
+    /// In the client's arena; the record holds an [`ArenaDescriptor`](crate::ArenaDescriptor).
     Arena = 1,
     /// In a store under its content hash; the record holds the hash. Reserved.
     Hash = 2,

@@ -68,6 +68,34 @@ pub(crate) fn write(lane: &mut WorkerLane, answer: &Answer<'_>) -> Result<(), Wo
     }
 }
 
+/// Writes words behind their count; waits while the ring is full.
+pub(crate) fn write_words(
+    lane: &mut WorkerLane,
+    kind: Kind,
+    words: &[u64],
+) -> Result<(), WorkerEnd> {
+    for part in words.chunks(WORDS_MAX) {
+        let body = (part.len() + 1) * 8;
+        loop {
+            match lane.results.begin(kind, 0, body) {
+                Ok(mut record) => {
+                    record.word(0, part.len() as u64);
+                    record.words(1, part);
+                    let written = record.commit() + 1;
+                    lane.control.progress().written(written);
+                    break;
+                }
+                Err(BeginError::Full { .. }) => wait_for_room(lane, body),
+                Err(_) => return Err(WorkerEnd::Results),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Words in one record of them.
+const WORDS_MAX: usize = 512;
+
 /// Sleeps until the client has read something.
 #[cold]
 pub(crate) fn wait_for_room(lane: &mut WorkerLane, body: usize) {

@@ -7,9 +7,9 @@ use gristmill_wire::{FunctionId, ParentEntry, Verdict};
 pub struct Call<'a> {
     /// What to call.
     pub function: FunctionId,
-    /// Encoded arguments, or a descriptor of them (see `arena`).
+    /// Encoded arguments, or an `ArenaDescriptor` of them (see `arena`).
     pub payload: &'a [u8],
-    /// The payload is an arena descriptor.
+    /// The payload is a descriptor.
     pub arena: bool,
     /// The results that the arguments name, in order.
     pub parents: ParentList<'a>,
@@ -41,7 +41,7 @@ impl<'a> ParentList<'a> {
 }
 
 /// Takes one parent off the front: its entry, its bytes, and what is behind them.
-fn split_parent(bytes: &[u8]) -> Option<(ParentEntry, &[u8], &[u8])> {
+pub(crate) fn split_parent(bytes: &[u8]) -> Option<(ParentEntry, &[u8], &[u8])> {
     let (first, rest) = bytes.split_first_chunk::<8>()?;
     let (second, rest) = rest.split_first_chunk::<8>()?;
     let entry = ParentEntry::from_words([u64::from_le_bytes(*first), u64::from_le_bytes(*second)]);
@@ -50,13 +50,16 @@ fn split_parent(bytes: &[u8]) -> Option<(ParentEntry, &[u8], &[u8])> {
     Some((entry, &padded[..size], behind))
 }
 
+/// The most that a callee may append: what is larger goes to the arena.
+pub const REPLY_MAX: usize = 32 << 10;
+
 /// Runs functions. Its methods run on the worker's main thread; a call may come back to the worker, which then makes
 /// another one below it.
 pub trait Callee {
     /// Learns what a function id stands for from now on. A definition that does not load makes the *calls* fail.
     fn define(&self, function: FunctionId, definition: &[u8]);
 
-    /// Runs one task and appends the encoded value, or exception, to `out`.
+    /// Runs one task and appends the encoded value, or exception, to `out`: at most [`REPLY_MAX`] bytes.
     fn call(&self, call: &Call<'_>, out: &mut Vec<u8>) -> Reply;
 
     /// Runs `wait`, which may block: a callee that holds a lock others want (the interpreter's) gives it up meanwhile.
@@ -89,6 +92,6 @@ pub trait Callee {
 pub struct Reply {
     /// `Returned`, `Raised` or `Interrupted`.
     pub verdict: Verdict,
-    /// What was appended is an arena descriptor.
+    /// What was appended is an `ArenaDescriptor`.
     pub arena: bool,
 }

@@ -11,7 +11,7 @@ mod nested;
 mod run;
 mod tickets;
 
-pub use callee::{Call, Callee, ParentList, Reply};
+pub use callee::{Call, Callee, ParentList, REPLY_MAX, Reply};
 pub use nested::WaitEnd;
 pub use run::{Running, Worker, WorkerEnd, WorkerOptions};
 pub use tickets::Outcome;

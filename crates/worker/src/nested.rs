@@ -175,8 +175,8 @@ impl<C: Callee> Worker<C> {
         done: &mut dyn FnMut() -> bool,
     ) -> Result<WaitEnd, WorkerEnd> {
         let outcome = self.wait_here(end, done);
-        if let Err(end) = outcome {
-            self.broken.set(Some(end));
+        if let Err(end) = &outcome {
+            self.broken.set(Some(end.clone()));
         }
         outcome
     }

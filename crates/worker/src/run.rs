@@ -2,19 +2,22 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gristmill_shm::{Claim, Corrupt, Record, Tail, Words, WorkerControl, WorkerLane};
+use gristmill_shm::{
+    ArenaError, Claim, Corrupt, Record, Tail, Words, WorkerArena, WorkerControl, WorkerLane,
+};
 use gristmill_sync::barrier::BarrierMode;
 use gristmill_sync::clock::{monotonic_ns, ticks};
 use gristmill_wire::{
-    EXTENSION_WORDS, FrameError, FunctionId, Kind, PARENT_WORDS, ParentEntry, PayloadKind,
-    TASK_WORDS, TaskExtension, TaskFlags, TaskFrame, TaskId, Verdict, padded_size,
+    BlockRange, EXTENSION_WORDS, FrameError, FunctionId, Kind, PARENT_WORDS, ParentEntry,
+    PayloadKind, TASK_WORDS, TaskExtension, TaskFlags, TaskFrame, TaskId, Verdict, padded_size,
 };
 use thiserror::Error;
 
 use crate::answer::{self, Answer, Times};
-use crate::callee::{Call, Callee, ParentList};
+use crate::callee::{Call, Callee, ParentList, split_parent};
 use crate::tickets::Tickets;
 
 /// How a worker is to behave.
@@ -27,7 +30,7 @@ pub struct WorkerOptions {
 }
 
 /// Why a worker's loop ended before it was told to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WorkerEnd {
     /// The task ring is damaged.
     #[error("the task ring is damaged: {0}")]
@@ -35,9 +38,18 @@ pub enum WorkerEnd {
     /// A record in it is malformed.
     #[error("a task record is malformed: {0}")]
     Frame(#[from] FrameError),
+    /// A record names what is not in the arena.
+    #[error("a record is malformed: {0}")]
+    Arena(Box<str>),
     /// The client's end of the result ring is damaged.
     #[error("the result ring cannot be written to")]
     Results,
+}
+
+impl From<ArenaError> for WorkerEnd {
+    fn from(error: ArenaError) -> Self {
+        Self::Arena(error.to_string().into())
+    }
 }
 
 /// What runs now, for the handler of interrupts.
@@ -75,6 +87,7 @@ impl Running {
 pub struct Worker<C> {
     pub(crate) lane: RefCell<WorkerLane>,
     pub(crate) control: WorkerControl,
+    pub(crate) arena: Arc<WorkerArena>,
     pub(crate) callee: C,
     pub(crate) options: WorkerOptions,
     pub(crate) mode: BarrierMode,
@@ -128,7 +141,12 @@ pub(crate) enum Step {
 
 impl<C: Callee> Worker<C> {
     /// A worker at its end of a lane.
-    pub fn new(lane: WorkerLane, callee: C, options: WorkerOptions) -> Self {
+    pub fn new(
+        lane: WorkerLane,
+        arena: Arc<WorkerArena>,
+        callee: C,
+        options: WorkerOptions,
+    ) -> Self {
         let control = lane.control.clone();
         let running = Running {
             control: control.clone(),
@@ -139,6 +157,7 @@ impl<C: Callee> Worker<C> {
             mode: control.mode(),
             lane: RefCell::new(lane),
             control,
+            arena,
             callee,
             options,
             running,
@@ -185,7 +204,10 @@ impl<C: Callee> Worker<C> {
                 Step::Revoked(task) => self.refuse(&task, Verdict::Skipped)?,
                 Step::Define(function) => self.callee.define(function, &buffers.body),
                 Step::Reply(word) => self.take_reply(word, &buffers.body)?,
-                Step::Idle => self.idle(SLEEP_MAX),
+                Step::Idle => {
+                    self.tell_returns()?;
+                    self.idle(SLEEP_MAX);
+                }
                 Step::Other => {}
                 Step::Stop => return Ok(()),
             }
@@ -200,11 +222,15 @@ impl<C: Callee> Worker<C> {
             Kind::Task => {
                 let claimed = ticks();
                 let claim = self.control.progress().claim(&record, self.mode);
-                let task = read_task(&record, claimed, body)?;
+                let task = read_task(&record, claimed, &self.arena, body)?;
                 if claim == Claim::Revoked { Step::Revoked(task) } else { Step::Task(task) }
             }
-            Kind::Define => Step::Define(read_definition(&record, body)?),
+            Kind::Define => Step::Define(read_definition(&record, &self.arena, body)?),
             Kind::Reply => Step::Reply(read_reply(&record, body)?),
+            Kind::Release => {
+                record.counted_words()?.into_iter().for_each(|offset| self.arena.free(offset));
+                Step::Other
+            }
             Kind::Stop => Step::Stop,
             _ => Step::Other,
         };
@@ -245,7 +271,7 @@ impl<C: Callee> Worker<C> {
         self.depth.set(self.depth.get() - 1);
         self.task.set(outer_task);
         self.running.current.set(outer);
-        if let Some(end) = self.broken.get() {
+        if let Some(end) = self.broken.take() {
             return Err(end);
         }
         let answer = Answer {
@@ -256,8 +282,23 @@ impl<C: Callee> Worker<C> {
             payload: out,
             is_arena: reply.arena,
         };
-        answer::write(&mut self.lane.borrow_mut(), &answer)?;
+        let mut lane = self.lane.borrow_mut();
+        if self.arena.has_news() {
+            answer::write_words(&mut lane, Kind::Keep, &self.arena.take_keeps())?;
+        }
+        answer::write(&mut lane, &answer)?;
+        drop(lane);
         self.control.progress().end(task.sequence);
+        self.tell_returns()
+    }
+
+    /// Tells the client of kept blocks that nothing here uses any more. After the answer, which may name them.
+    #[inline]
+    fn tell_returns(&self) -> Result<(), WorkerEnd> {
+        if self.arena.has_news() {
+            let returns = self.arena.take_returns();
+            answer::write_words(&mut self.lane.borrow_mut(), Kind::Return, &returns)?;
+        }
         Ok(())
     }
 
@@ -273,7 +314,11 @@ impl<C: Callee> Worker<C> {
             }
             gristmill_sync::hint::spin_loop();
         }
+        let begun = Instant::now();
         self.callee.while_idle(&mut || self.wait_for_record(left));
+        if begun.elapsed() >= SLEEP_MAX {
+            self.arena.look();
+        }
     }
 
     fn wait_for_record(&self, left: Duration) {
@@ -318,13 +363,19 @@ fn read_reply<W: Words>(record: &Record<'_, W>, body: &mut Vec<u8>) -> Result<u6
 
 fn read_definition<W: Words>(
     record: &Record<'_, W>,
+    arena: &WorkerArena,
     body: &mut Vec<u8>,
-) -> Result<FunctionId, FrameError> {
+) -> Result<FunctionId, WorkerEnd> {
     let [word] = record.words(0)?;
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of a word")]
     let (function, size) = (word as u32, (word >> 32) as u32);
     body.clear();
-    record.append_to(8, size, body)?;
+    if record.header().flags == 0 {
+        record.append_to(8, size, body)?;
+    } else {
+        let [offset, size] = record.words(1)?;
+        arena.append_to(BlockRange { offset, size }, body)?;
+    }
     Ok(FunctionId(function))
 }
 
@@ -333,8 +384,9 @@ fn read_definition<W: Words>(
 fn read_task<W: Words>(
     record: &Record<'_, W>,
     claimed: u64,
+    arena: &WorkerArena,
     body: &mut Vec<u8>,
-) -> Result<Task, FrameError> {
+) -> Result<Task, WorkerEnd> {
     #[expect(clippy::cast_possible_truncation, reason = "a handful of words")]
     const FIXED: (u32, u32) = (TASK_WORDS as u32, EXTENSION_WORDS as u32);
     let frame = TaskFrame::from_words(record.words(0)?)?;
@@ -345,6 +397,27 @@ fn read_task<W: Words>(
         extension = TaskExtension::from_words(record.words(FIXED.0)?);
         start += FIXED.1 * 8;
     }
+    body.clear();
+    let payload_at = if frame.flags.has(TaskFlags::SPILLED) {
+        let [offset, size] = record.words(start / 8)?;
+        arena.append_to(BlockRange { offset, size }, body)?;
+        check_spilled(&frame, body)?
+    } else {
+        let parents_size = parents_size(record, &frame, start)?;
+        record.append_to(start, parents_size.saturating_add(frame.payload_size), body)?;
+        parents_size as usize
+    };
+    let sequence = record.sequence();
+    Ok(Task { frame, extension, sequence, claimed, payload_at })
+}
+
+/// Bytes of a record's parents, which begin at `start`.
+#[inline]
+fn parents_size<W: Words>(
+    record: &Record<'_, W>,
+    frame: &TaskFrame,
+    start: u32,
+) -> Result<u32, FrameError> {
     let mut end = start;
     for _ in 0..frame.parent_count {
         let entry = ParentEntry::from_words(record.words::<PARENT_WORDS>(end / 8)?);
@@ -355,9 +428,20 @@ fn read_task<W: Words>(
             return Err(FrameError::Truncated { needed, found });
         }
     }
-    let parents_size = end - start;
-    body.clear();
-    record.append_to(start, parents_size.saturating_add(frame.payload_size), body)?;
-    let sequence = record.sequence();
-    Ok(Task { frame, extension, sequence, claimed, payload_at: parents_size as usize })
+    Ok(end - start)
+}
+
+/// Checks that a spilled body is what its frame says; gives where the payload begins.
+fn check_spilled(frame: &TaskFrame, body: &[u8]) -> Result<usize, FrameError> {
+    let mut rest = body;
+    for _ in 0..frame.parent_count {
+        let needed = body.len() + 16;
+        let short = FrameError::Truncated { needed, found: body.len() };
+        rest = split_parent(rest).ok_or(short)?.2;
+    }
+    if rest.len() != frame.payload_size as usize {
+        let (needed, found) = (frame.payload_size as usize, rest.len());
+        return Err(FrameError::Truncated { needed, found });
+    }
+    Ok(body.len() - rest.len())
 }

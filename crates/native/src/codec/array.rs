@@ -1,7 +1,8 @@
 //! Numpy arrays of plain numbers, without numpy's headers: through the buffer protocol on the way out and one call of
 //! `numpy.empty` on the way in.
 //!
-//! Layout: order (`C` or `F`), numpy's type character, the number of dimensions, each extent in 64 bits, the data.
+//! Layout: order (`C` or `F`), numpy's type character, the number of dimensions, each extent in 64 bits, the data
+//! (or the index of the block that it is in).
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -11,8 +12,9 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::decode::malformed;
-use super::{Encoded, tag};
+use super::{BlockSink, BlockSource, Encoded, tag, with_buffer};
 use crate::object::Owned;
+use gristmill_shm::BLOCK_MIN;
 
 /// Numpy's limit is 64 from version 2; more are left to pickle.
 const DIMENSIONS_MAX: usize = 32;
@@ -45,27 +47,27 @@ impl ArrayTypes {
     ///
     /// # Safety
     /// The caller holds the interpreter; `object` is a live array.
-    pub unsafe fn encode(&self, object: *mut ffi::PyObject, out: &mut Vec<u8>) -> Encoded {
-        let mut buffer = MaybeUninit::<ffi::Py_buffer>::zeroed();
-        let flags = ffi::PyBUF_ANY_CONTIGUOUS | ffi::PyBUF_FORMAT;
-        // SAFETY: `object` is live; on success `buffer` is filled in and we release it below.
-        unsafe {
-            if ffi::PyObject_GetBuffer(object, buffer.as_mut_ptr(), flags) < 0 {
-                ffi::PyErr_Clear();
-                return Encoded::Foreign;
-            }
-            let mut buffer = buffer.assume_init();
-            let encoded = write_buffer(&buffer, out);
-            ffi::PyBuffer_Release(&raw mut buffer);
-            encoded
-        }
+    pub unsafe fn encode(
+        &self,
+        object: *mut ffi::PyObject,
+        out: &mut Vec<u8>,
+        blocks: &mut dyn BlockSink,
+    ) -> Encoded {
+        // SAFETY: passed on from the caller; the buffer's memory is valid inside of the closure.
+        let encoded = unsafe { with_buffer(object, |buffer| write_buffer(buffer, out, blocks)) };
+        encoded.unwrap_or(Encoded::Foreign)
     }
 
     /// Reads an array off the front of `bytes`; gives it and the rest.
     ///
     /// # Errors
     /// `ValueError` for malformed bytes; what numpy raises.
-    pub fn decode<'a>(&self, py: Python<'_>, bytes: &'a [u8]) -> PyResult<(Owned, &'a [u8])> {
+    pub fn decode<'a>(
+        &self,
+        py: Python<'_>,
+        bytes: &'a [u8],
+        blocks: Option<&dyn BlockSource>,
+    ) -> PyResult<(Owned, &'a [u8])> {
         let short = || malformed("an array in it ends too early");
         let (&[order, kind, dimensions], mut rest) =
             bytes.split_first_chunk::<3>().ok_or_else(short)?;
@@ -82,10 +84,17 @@ impl ArrayTypes {
         }
         let count = shape.iter().try_fold(1u64, |count, &extent| count.checked_mul(extent));
         let size = count.and_then(|count| count.checked_mul(item_size(kind)));
-        let (data, rest) = size
-            .and_then(|size| usize::try_from(size).ok())
-            .and_then(|size| rest.split_at_checked(size))
-            .ok_or_else(short)?;
+        let size = size.and_then(|size| usize::try_from(size).ok()).ok_or_else(short)?;
+        if let Some(blocks) = blocks {
+            let (index, rest) = rest.split_first_chunk::<4>().ok_or_else(short)?;
+            let index = u32::from_le_bytes(*index);
+            if blocks.bytes(index)?.1 != size {
+                return Err(malformed("an array in it has another size than its block"));
+            }
+            let memory = blocks.memory(py, index)?;
+            return Ok((view(py, memory, &shape, kind, order)?, rest));
+        }
+        let (data, rest) = rest.split_at_checked(size).ok_or_else(short)?;
         let array = py.import("numpy")?.call_method1(
             "empty",
             (
@@ -121,7 +130,11 @@ fn numpy_character(format: &CStr) -> Option<u8> {
 
 /// # Safety
 /// `buffer` is a filled-in contiguous buffer whose memory stays valid during the call.
-unsafe fn write_buffer(buffer: &ffi::Py_buffer, out: &mut Vec<u8>) -> Encoded {
+unsafe fn write_buffer(
+    buffer: &ffi::Py_buffer,
+    out: &mut Vec<u8>,
+    blocks: &mut dyn BlockSink,
+) -> Encoded {
     let dimensions = usize::try_from(buffer.ndim).unwrap_or(usize::MAX);
     // SAFETY: the format of a buffer asked for with PyBUF_FORMAT is a C string, or null for bytes.
     let kind = (!buffer.format.is_null())
@@ -135,11 +148,21 @@ unsafe fn write_buffer(buffer: &ffi::Py_buffer, out: &mut Vec<u8>) -> Encoded {
     }
     // SAFETY: `buffer` is filled in.
     let is_c = unsafe { ffi::PyBuffer_IsContiguous(buffer, b'C'.cast_signed()) } != 0;
-    out.extend_from_slice(&[tag::ARRAY, if is_c { b'C' } else { b'F' }, kind, count]);
+    let size = buffer.len.cast_unsigned();
+    let is_block = size >= BLOCK_MIN && blocks.takes();
+    let tag = if is_block { tag::ARRAY_IN_BLOCK } else { tag::ARRAY };
+    out.extend_from_slice(&[tag, if is_c { b'C' } else { b'F' }, kind, count]);
     for index in 0..dimensions {
         // SAFETY: a contiguous buffer of PyBUF_ANY_CONTIGUOUS carries `ndim` extents.
         let extent = unsafe { *buffer.shape.add(index) };
         out.extend_from_slice(&extent.cast_unsigned().to_le_bytes());
+    }
+    if is_block {
+        // SAFETY: a contiguous buffer is `len` readable bytes; an array in the arena holds its block.
+        let stored = unsafe { blocks.store(buffer.buf.cast(), size, buffer.readonly != 0) };
+        let Some(index) = stored else { return Encoded::Unstored };
+        out.extend_from_slice(&index.to_le_bytes());
+        return Encoded::Native;
     }
     if buffer.len > 0 {
         // SAFETY: a contiguous buffer that is not empty is `len` readable bytes at `buf`.
@@ -149,6 +172,19 @@ unsafe fn write_buffer(buffer: &ffi::Py_buffer, out: &mut Vec<u8>) -> Encoded {
         out.extend_from_slice(data);
     }
     Encoded::Native
+}
+
+/// An array over the buffer of `memory`, which it keeps alive.
+fn view(py: Python<'_>, memory: Owned, shape: &[u64], kind: u8, order: u8) -> PyResult<Owned> {
+    let array = py.import("numpy")?.getattr("ndarray")?.call1((
+        pyo3::types::PyTuple::new(py, shape)?,
+        char::from(kind).to_string(),
+        memory.into_bound(py),
+        0,
+        py.None(),
+        char::from(order).to_string(),
+    ))?;
+    Ok(Owned::from_bound(array))
 }
 
 /// Copies `data` into a new array of just that size.

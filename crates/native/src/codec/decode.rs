@@ -3,7 +3,7 @@
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::{ArrayTypes, DEPTH_MAX, tag};
+use super::{ArrayTypes, BlockSource, DEPTH_MAX, tag};
 use crate::object::Owned;
 
 /// Gives the values of a task's parents to the decoder.
@@ -87,12 +87,16 @@ pub fn decode_call(
     py: Python<'_>,
     bytes: &[u8],
     parents: &mut impl Parents,
-    arrays: &ArrayTypes,
+    (arrays, blocks): (&ArrayTypes, &dyn BlockSource),
     arguments: &mut Arguments,
 ) -> PyResult<()> {
     match bytes.first() {
-        Some(&tag::CALL) => decode_native_call(py, &bytes[1..], parents, arrays, arguments),
-        Some(&tag::PICKLE) => super::pickle::load_call(py, &bytes[1..], parents, arguments),
+        Some(&tag::CALL) => {
+            decode_native_call(py, &bytes[1..], parents, (arrays, blocks), arguments)
+        }
+        Some(&(tag::PICKLE | tag::PICKLE_WITH_BLOCKS)) => {
+            super::pickle::load_call(py, bytes, parents, blocks, arguments)
+        }
         _ => Err(malformed("it does not begin as a call")),
     }
 }
@@ -101,10 +105,10 @@ fn decode_native_call(
     py: Python<'_>,
     bytes: &[u8],
     parents: &mut impl Parents,
-    arrays: &ArrayTypes,
+    (arrays, blocks): (&ArrayTypes, &dyn BlockSource),
     arguments: &mut Arguments,
 ) -> PyResult<()> {
-    let mut decoder = Decoder { py, rest: bytes, parents, arrays, depth: 0 };
+    let mut decoder = Decoder { py, rest: bytes, parents, arrays, blocks, depth: 0 };
     let [positional, named] = decoder.array()?;
     arguments.positional = usize::from(positional);
     for _ in 0..usize::from(positional) + usize::from(named) {
@@ -144,11 +148,12 @@ pub fn decode_value(
     bytes: &[u8],
     parents: &mut impl Parents,
     arrays: &ArrayTypes,
+    blocks: &dyn BlockSource,
 ) -> PyResult<Owned> {
-    if bytes.first() == Some(&tag::PICKLE) {
-        return super::pickle::load_pickle(py, &bytes[1..], parents);
+    if let Some(&(tag::PICKLE | tag::PICKLE_WITH_BLOCKS)) = bytes.first() {
+        return super::pickle::load_pickle(py, bytes, parents, blocks);
     }
-    let mut decoder = Decoder { py, rest: bytes, parents, arrays, depth: 0 };
+    let mut decoder = Decoder { py, rest: bytes, parents, arrays, blocks, depth: 0 };
     let value = decoder.value()?;
     decoder.end()?;
     Ok(value)
@@ -160,6 +165,7 @@ pub struct Decoder<'a, 'py, P> {
     rest: &'a [u8],
     parents: &'a mut P,
     arrays: &'a ArrayTypes,
+    blocks: &'a dyn BlockSource,
     depth: u32,
 }
 
@@ -247,7 +253,22 @@ impl<'a, P: Parents> Decoder<'a, '_, P> {
                 let index = u16::from_le_bytes(self.array()?);
                 self.parents.parent(self.py, index)
             }
-            tag::TUPLE | tag::LIST | tag::DICT | tag::ARRAY => {
+            tag::BYTES_IN_BLOCK => {
+                let (bytes, size) = self.blocks.bytes(u32::from_le_bytes(self.array()?))?;
+                // SAFETY: the source gives `size` readable bytes, which are copied.
+                let object =
+                    unsafe { ffi::PyBytes_FromStringAndSize(bytes.cast(), size.cast_signed()) };
+                Owned::or_raise(self.py, object)
+            }
+            tag::STR_IN_BLOCK => {
+                let (bytes, size) = self.blocks.bytes(u32::from_le_bytes(self.array()?))?;
+                // SAFETY: the source gives `size` readable bytes; Python validates the UTF-8.
+                let object = unsafe {
+                    ffi::PyUnicode_DecodeUTF8(bytes.cast(), size.cast_signed(), std::ptr::null())
+                };
+                Owned::or_raise(self.py, object)
+            }
+            tag::TUPLE | tag::LIST | tag::DICT | tag::ARRAY | tag::ARRAY_IN_BLOCK => {
                 if self.depth == DEPTH_MAX + 1 {
                     return Err(malformed("its values are nested too deeply"));
                 }
@@ -269,7 +290,8 @@ impl<'a, P: Parents> Decoder<'a, '_, P> {
             tag::LIST => self.list(),
             tag::DICT => self.dict(),
             _ => {
-                let (value, rest) = self.arrays.decode(self.py, self.rest)?;
+                let blocks = (tag == tag::ARRAY_IN_BLOCK).then_some(self.blocks);
+                let (value, rest) = self.arrays.decode(self.py, self.rest, blocks)?;
                 self.rest = rest;
                 Ok(value)
             }

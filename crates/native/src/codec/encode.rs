@@ -4,7 +4,8 @@ use std::ffi::c_int;
 
 use pyo3::ffi;
 
-use super::{ArrayTypes, DEPTH_MAX, tag};
+use super::{ArrayTypes, BlockSink, DEPTH_MAX, tag};
+use gristmill_shm::BLOCK_MIN;
 
 /// Whether a value could be written natively.
 #[must_use]
@@ -14,6 +15,8 @@ pub enum Encoded {
     Native,
     /// A part has no native form; the output is to be discarded and the whole pickled.
     Foreign,
+    /// There is no memory for a large part; the sink of blocks knows why.
+    Unstored,
 }
 
 /// Recognises futures among the arguments and gives the index under which each is a parent of the task.
@@ -33,6 +36,7 @@ struct Encoder<'a, P> {
     out: &'a mut Vec<u8>,
     parents: &'a mut P,
     arrays: &'a ArrayTypes,
+    blocks: &'a mut dyn BlockSink,
     /// Mutable objects met so far: one met twice is left to pickle, which keeps it one object.
     mutable: Vec<*mut ffi::PyObject>,
     depth: u32,
@@ -49,8 +53,10 @@ pub unsafe fn encode_value(
     object: *mut ffi::PyObject,
     out: &mut Vec<u8>,
     arrays: &ArrayTypes,
+    blocks: &mut dyn BlockSink,
 ) -> Encoded {
-    let mut encoder = Encoder { out, parents: &mut (), arrays, mutable: Vec::new(), depth: 0 };
+    let mut encoder =
+        Encoder { out, parents: &mut (), arrays, blocks, mutable: Vec::new(), depth: 0 };
     // SAFETY: passed on from the caller.
     unsafe { encoder.value(object) }
 }
@@ -64,7 +70,7 @@ pub unsafe fn encode_call<P: ParentSink>(
     names: *mut ffi::PyObject,
     parents: &mut P,
     out: &mut Vec<u8>,
-    arrays: &ArrayTypes,
+    (arrays, blocks): (&ArrayTypes, &mut dyn BlockSink),
 ) -> Encoded {
     // SAFETY: `names` is a tuple when it is not null.
     let named = if names.is_null() { 0 } else { unsafe { ffi::PyTuple_GET_SIZE(names) } };
@@ -75,19 +81,19 @@ pub unsafe fn encode_call<P: ParentSink>(
         return Encoded::Foreign;
     };
     out.extend_from_slice(&[tag::CALL, positional_byte, named_byte]);
-    let mut encoder = Encoder { out, parents, arrays, mutable: Vec::new(), depth: 0 };
+    let mut encoder = Encoder { out, parents, arrays, blocks, mutable: Vec::new(), depth: 0 };
     for &argument in arguments {
         // SAFETY: passed on from the caller.
-        if unsafe { encoder.value(argument) } == Encoded::Foreign {
-            return Encoded::Foreign;
+        let encoded = unsafe { encoder.value(argument) };
+        if encoded != Encoded::Native {
+            return encoded;
         }
     }
     for index in 0..named {
         // SAFETY: `index` is below the size of the tuple, whose items are `str`.
-        if unsafe { encoder.string(ffi::PyTuple_GET_ITEM(names, index.cast_signed())) }
-            == Encoded::Foreign
-        {
-            return Encoded::Foreign;
+        let encoded = unsafe { encoder.string(ffi::PyTuple_GET_ITEM(names, index.cast_signed())) };
+        if encoded != Encoded::Native {
+            return encoded;
         }
     }
     Encoded::Native
@@ -142,7 +148,7 @@ impl<P: ParentSink> Encoder<'_, P> {
             } else if let Some(index) = self.parents.parent(object) {
                 self.fixed(tag::PARENT, &index.to_le_bytes())
             } else if self.arrays.is_array(kind) && self.met_once(object) {
-                self.arrays.encode(object, self.out)
+                self.arrays.encode(object, self.out, self.blocks)
             } else {
                 Encoded::Foreign
             }
@@ -200,6 +206,9 @@ impl<P: ParentSink> Encoder<'_, P> {
             }
             std::slice::from_raw_parts(data.cast::<u8>(), size.cast_unsigned())
         };
+        if bytes.len() >= BLOCK_MIN && self.blocks.takes() {
+            return self.block(tag::STR_IN_BLOCK, bytes);
+        }
         match u8::try_from(bytes.len()) {
             Ok(short) if bytes.is_ascii() => self.out.extend_from_slice(&[tag::ASCII8, short]),
             _ => {
@@ -218,6 +227,9 @@ impl<P: ParentSink> Encoder<'_, P> {
             let data = ffi::PyBytes_AS_STRING(object).cast::<u8>();
             std::slice::from_raw_parts(data, ffi::PyBytes_Size(object).cast_unsigned())
         };
+        if bytes.len() >= BLOCK_MIN && self.blocks.takes() {
+            return self.block(tag::BYTES_IN_BLOCK, bytes);
+        }
         match u8::try_from(bytes.len()) {
             Ok(short) => self.out.extend_from_slice(&[tag::BYTES8, short]),
             Err(_) => {
@@ -228,6 +240,14 @@ impl<P: ParentSink> Encoder<'_, P> {
         }
         self.out.extend_from_slice(bytes);
         Encoded::Native
+    }
+
+    fn block(&mut self, tag: u8, bytes: &[u8]) -> Encoded {
+        // SAFETY: a slice is as many readable bytes as it is long, and Python's own strings are not in the arena.
+        match unsafe { self.blocks.store(bytes.as_ptr(), bytes.len(), true) } {
+            Some(index) => self.fixed(tag, &index.to_le_bytes()),
+            None => Encoded::Unstored,
+        }
     }
 
     fn counted(&mut self, tag: u8, count: usize) -> Encoded {
@@ -243,7 +263,7 @@ impl<P: ParentSink> Encoder<'_, P> {
             let size = ffi::PyTuple_GET_SIZE(object);
             let mut encoded = self.counted(tag::TUPLE, size.cast_unsigned());
             for index in 0..size {
-                if encoded == Encoded::Foreign {
+                if encoded != Encoded::Native {
                     break;
                 }
                 encoded = self.value(ffi::PyTuple_GET_ITEM(object, index));
@@ -261,7 +281,7 @@ impl<P: ParentSink> Encoder<'_, P> {
             let size = ffi::PyList_GET_SIZE(object);
             let mut encoded = self.counted(tag::LIST, size.cast_unsigned());
             for index in 0..size {
-                if encoded == Encoded::Foreign {
+                if encoded != Encoded::Native {
                     break;
                 }
                 encoded = self.value(ffi::PyList_GET_ITEM(object, index));

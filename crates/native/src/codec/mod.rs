@@ -7,13 +7,18 @@
 //! A payload is either `PICKLE` and the bytes of `gristmill._pickling`, or native: for a call `CALL`, the counts of
 //! positional and named arguments, their values, the names; for a result one value. Bytes come from another process:
 //! decoding checks every length and gives a Python exception, never a wrong value or a crash.
+//!
+//! What is large (arrays, `bytes`, `str`, pickles and their out-of-band buffers from `BLOCK_MIN` on) is not among these
+//! bytes but in blocks of the arena, which they name by index.
 
 mod array;
+mod blocks;
 mod decode;
 mod encode;
 mod pickle;
 
 pub use array::ArrayTypes;
+pub use blocks::{BlockSink, BlockSource, with_buffer};
 pub use decode::{Arguments, Parents, decode_call, decode_value, malformed};
 pub use encode::{Encoded, ParentSink, encode_call, encode_value};
 pub use pickle::{pickle_call, pickle_value};
@@ -45,10 +50,18 @@ mod tag {
     pub const ARRAY: u8 = 15;
     /// The value of a parent task: its 16-bit index among the task's parents.
     pub const PARENT: u8 = 16;
+    /// As `ARRAY`, with the 32-bit index of a block in the place of the data.
+    pub const ARRAY_IN_BLOCK: u8 = 17;
+    /// The 32-bit index of the block that the bytes, or the UTF-8, are.
+    pub const BYTES_IN_BLOCK: u8 = 18;
+    pub const STR_IN_BLOCK: u8 = 19;
     /// The rest of the payload is a call.
     pub const CALL: u8 = 32;
     /// The rest of the payload is a pickle.
     pub const PICKLE: u8 = 33;
+    /// A 32-bit count of blocks with buffers, their 32-bit indices, then either the pickle, or nothing: then it is the
+    /// last of those blocks.
+    pub const PICKLE_WITH_BLOCKS: u8 = 34;
 }
 
 /// Values nested deeper than this are left to pickle, which has its own limit and its own error.

@@ -1,10 +1,12 @@
 //! The way out for values without a native form: `gristmill._pickling`, which is cloudpickle with futures as holes.
 
+use gristmill_shm::BLOCK_MIN;
+use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
 use super::decode::{Arguments, Parents, malformed};
-use super::tag;
+use super::{BlockSink, BlockSource, Encoded, tag, with_buffer};
 use crate::object::Owned;
 
 const MODULE: &str = "gristmill._pickling";
@@ -17,55 +19,127 @@ pub fn pickle_call<'py>(
     positional: &Bound<'py, PyTuple>,
     named: Option<&Bound<'py, PyDict>>,
     out: &mut Vec<u8>,
-) -> PyResult<Bound<'py, PyList>> {
+    blocks: &mut dyn BlockSink,
+) -> PyResult<(Encoded, Bound<'py, PyList>)> {
     let module = positional.py().import(MODULE)?;
-    let (pickled, futures): (Bound<'py, PyAny>, Bound<'py, PyList>) =
-        module.call_method1("dump_call", (positional, named))?.extract()?;
-    append(&pickled, out)?;
-    Ok(futures)
+    let buffers = PyList::empty(positional.py());
+    let (pickled, futures): (Bound<'py, PyAny>, Bound<'py, PyList>) = module
+        .call_method1("dump_call", (positional, named, blocks.takes().then_some(&buffers)))?
+        .extract()?;
+    Ok((append(&pickled, &buffers, out, blocks)?, futures))
 }
 
 /// Appends a pickled value.
 ///
 /// # Errors
 /// `UnpicklableError`, which names the offending part.
-pub fn pickle_value(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {
-    let pickled = value.py().import(MODULE)?.call_method1("dump_value", (value,))?;
-    append(&pickled, out)
+pub fn pickle_value(
+    value: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+    blocks: &mut dyn BlockSink,
+) -> PyResult<Encoded> {
+    let buffers = PyList::empty(value.py());
+    let pickled = value
+        .py()
+        .import(MODULE)?
+        .call_method1("dump_value", (value, blocks.takes().then_some(&buffers)))?;
+    append(&pickled, &buffers, out, blocks)
 }
 
-fn append(pickled: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {
-    out.push(tag::PICKLE);
-    out.extend_from_slice(pickled.cast::<PyBytes>()?.as_bytes());
-    Ok(())
+fn append(
+    pickled: &Bound<'_, PyAny>,
+    buffers: &Bound<'_, PyList>,
+    out: &mut Vec<u8>,
+    blocks: &mut dyn BlockSink,
+) -> PyResult<Encoded> {
+    let bytes = pickled.cast::<PyBytes>()?.as_bytes();
+    let is_large = bytes.len() >= BLOCK_MIN && blocks.takes();
+    if buffers.is_empty() && !is_large {
+        out.push(tag::PICKLE);
+        out.extend_from_slice(bytes);
+        return Ok(Encoded::Native);
+    }
+    let count = u32::try_from(buffers.len() + usize::from(is_large))?;
+    out.push(tag::PICKLE_WITH_BLOCKS);
+    out.extend_from_slice(&count.to_le_bytes());
+    let large = is_large.then(|| pickled.clone());
+    for object in buffers.iter().chain(large) {
+        // SAFETY: the buffer of a live object, and the interpreter is held.
+        let stored = unsafe {
+            with_buffer(object.as_ptr(), |buffer| {
+                blocks.store(buffer.buf.cast(), buffer.len.cast_unsigned(), buffer.readonly != 0)
+            })
+        };
+        let stored = stored.ok_or_else(|| PyBufferError::new_err("a buffer is not contiguous"))?;
+        let Some(index) = stored else { return Ok(Encoded::Unstored) };
+        out.extend_from_slice(&index.to_le_bytes());
+    }
+    if !is_large {
+        out.extend_from_slice(bytes);
+    }
+    Ok(Encoded::Native)
 }
 
-/// Reads a pickle whose holes are parents.
+/// Reads a pickle, whose holes are parents, from its tag on.
 ///
 /// # Errors
 /// Whatever unpickling raises.
-pub fn load_pickle(py: Python<'_>, bytes: &[u8], parents: &mut impl Parents) -> PyResult<Owned> {
+pub fn load_pickle(
+    py: Python<'_>,
+    bytes: &[u8],
+    parents: &mut impl Parents,
+    blocks: &dyn BlockSource,
+) -> PyResult<Owned> {
+    let (indices, inline) = split(bytes)?;
+    let buffers = PyList::empty(py);
+    for index in indices {
+        buffers.append(blocks.memory(py, index)?.into_bound(py))?;
+    }
+    let data = if inline.is_empty() && !buffers.is_empty() {
+        let last = buffers.get_item(buffers.len() - 1)?;
+        buffers.del_item(buffers.len() - 1)?;
+        last
+    } else {
+        PyBytes::new(py, inline).into_any()
+    };
+    // SAFETY: a live object; the bytes are copied out at once.
+    let count = unsafe {
+        with_buffer(data.as_ptr(), |buffer| {
+            (buffer.len >= 2).then(|| *buffer.buf.cast::<[u8; 2]>())
+        })
+    };
+    // A pickle of ours begins with the number of parents that it names, all of them 0 to that number.
+    let count = count.flatten().ok_or_else(|| malformed("a pickle is too short"))?;
     let values = PyDict::new(py);
-    for index in parents_named(bytes)? {
+    for index in 0..u16::from_le_bytes(count) {
         values.set_item(index, parents.parent(py, index)?.into_bound(py))?;
     }
-    let value = py.import(MODULE)?.call_method1("load", (PyBytes::new(py, bytes), values))?;
+    let value = py.import(MODULE)?.call_method1("load", (data, values, buffers))?;
     Ok(Owned::from_bound(value))
 }
 
-/// A pickle of ours begins with the number of parents that it names, all of them 0 to that number.
-fn parents_named(bytes: &[u8]) -> PyResult<std::ops::Range<u16>> {
-    let count = bytes.first_chunk::<2>().ok_or_else(|| malformed("a pickle is too short"))?;
-    Ok(0..u16::from_le_bytes(*count))
+/// The indices of a pickle's blocks, and the bytes behind them.
+fn split(bytes: &[u8]) -> PyResult<(Vec<u32>, &[u8])> {
+    let short = || malformed("a pickle is too short");
+    let (&kind, rest) = bytes.split_first().ok_or_else(short)?;
+    if kind == tag::PICKLE {
+        return Ok((Vec::new(), rest));
+    }
+    let (count, rest) = rest.split_first_chunk::<4>().ok_or_else(short)?;
+    let size = (u32::from_le_bytes(*count) as usize).checked_mul(4).ok_or_else(short)?;
+    let (indices, rest) = rest.split_at_checked(size).ok_or_else(short)?;
+    let (indices, _) = indices.as_chunks::<4>();
+    Ok((indices.iter().map(|index| u32::from_le_bytes(*index)).collect(), rest))
 }
 
 pub(super) fn load_call(
     py: Python<'_>,
     bytes: &[u8],
     parents: &mut impl Parents,
+    blocks: &dyn BlockSource,
     arguments: &mut Arguments,
 ) -> PyResult<()> {
-    let call = load_pickle(py, bytes, parents)?.into_bound(py);
+    let call = load_pickle(py, bytes, parents, blocks)?.into_bound(py);
     let (positional, named): (Bound<'_, PyTuple>, Bound<'_, PyDict>) = call.extract()?;
     arguments.fill(&positional, &named)
 }

@@ -3,15 +3,15 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use gristmill_client::{CallBatch, CancelMode, Ended, TaskOptions};
+use gristmill_client::{CallBatch, CancelMode, Ended};
 use gristmill_wire::{FunctionId, TaskId};
 use pyo3::exceptions::{PyTimeoutError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyTuple};
 
-use super::{Engine, Options};
-use crate::codec::{Encoded, encode_call};
+use super::{CallOptions, Engine, Options};
+use crate::codec::{BlockSink, Encoded, encode_call};
 use crate::object::Owned;
 
 /// How many items are submitted, and how many results taken, under one taking of the client's mutex.
@@ -29,7 +29,7 @@ pub struct MapResults {
     items: Option<Py<PyIterator>>,
     /// Each item is a tuple of arguments, not one argument.
     unpacks: bool,
-    options: Option<TaskOptions>,
+    options: Option<CallOptions>,
     window: usize,
     batch: CallBatch,
     pending: VecDeque<TaskId>,
@@ -181,19 +181,24 @@ impl MapResults {
         Ok(())
     }
 
-    /// Appends one item to the batch; false when it has no native form.
+    /// Appends one item to the batch; false when it has no native form, or parts that belong into the arena.
     fn encode_item(&mut self, item: &Owned) -> bool {
+        if self.options.is_some_and(|options| options.views) {
+            return false;
+        }
         let out = self.batch.buffer();
-        let (names, arrays) = (std::ptr::null_mut(), &self.engine.get().arrays);
+        let names = std::ptr::null_mut();
+        let mut large = NoLargeParts;
+        let sinks = (&self.engine.get().arrays, &mut large as &mut dyn BlockSink);
         // SAFETY: the interpreter is held and the item live; a tuple's items are as long as it is.
         unsafe {
             let encoded = if self.unpacks {
                 let count = ffi::PyTuple_Size(item.as_ptr());
                 let values: Vec<_> =
                     (0..count).map(|place| ffi::PyTuple_GetItem(item.as_ptr(), place)).collect();
-                encode_call(&values, names, &mut (), out, arrays)
+                encode_call(&values, names, &mut (), out, sinks)
             } else {
-                encode_call(&[item.as_ptr()], names, &mut (), out, arrays)
+                encode_call(&[item.as_ptr()], names, &mut (), out, sinks)
             };
             encoded == Encoded::Native
         }
@@ -222,7 +227,7 @@ impl MapResults {
         let mut first = 0;
         while first < self.batch.len() {
             let place = (&self.batch, first);
-            let options = self.options.as_ref();
+            let options = self.options.as_ref().map(|options| &options.task);
             match client.submit_batch(function, options, place, &mut self.pending) {
                 Ok(()) => break,
                 Err((refused, error)) => {
@@ -247,6 +252,15 @@ impl MapResults {
                 client.release(task);
             }
         }
+    }
+}
+
+/// Finds that there are large parts, and takes none.
+struct NoLargeParts;
+
+impl BlockSink for NoLargeParts {
+    unsafe fn store(&mut self, _data: *const u8, _size: usize, _is_readonly: bool) -> Option<u32> {
+        None
     }
 }
 

@@ -21,7 +21,7 @@ use pyo3::prelude::*;
 pub use configure::cpu_count;
 pub use end::{finish_all, remember};
 pub use map::MapResults;
-pub use options::{Options, nanoseconds, submit_with_options};
+pub use options::{CallOptions, Options, nanoseconds, submit_with_options};
 pub use outcome::Look;
 pub use submit::{pickle, submit_method};
 pub use wait::wait_any;

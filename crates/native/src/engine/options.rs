@@ -10,10 +10,19 @@ use super::Engine;
 use super::submit::all_arguments;
 use crate::raw::guard;
 
+/// What one call asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct CallOptions {
+    /// Of its task.
+    pub task: TaskOptions,
+    /// Arrays in the arena go by reference, and those of the result come as read-only views.
+    pub views: bool,
+}
+
 /// An executor together with options for its tasks.
 #[pyclass(subclass, frozen, module = "gristmill._native")]
 pub struct Options {
-    set: std::sync::OnceLock<(Py<Engine>, TaskOptions, Option<u64>)>,
+    set: std::sync::OnceLock<(Py<Engine>, CallOptions, Option<u64>)>,
 }
 
 /// Seconds to nanoseconds.
@@ -45,8 +54,9 @@ impl Options {
         timeout_retries: u16,
         priority: i32,
         grace: f64,
+        views: bool,
     ) -> PyResult<()> {
-        let options = TaskOptions {
+        let task = TaskOptions {
             timeout_ns: nanoseconds("timeout", timeout)?,
             grace_ns: nanoseconds("grace", Some(grace))?,
             budgets: Some(Budgets { retries, loss_retries, timeout_retries }),
@@ -55,7 +65,7 @@ impl Options {
         };
         let deadline_ns = nanoseconds("deadline", deadline)?;
         self.set
-            .set((engine, options, deadline_ns))
+            .set((engine, CallOptions { task, views }, deadline_ns))
             .map_err(|_| PyRuntimeError::new_err("options are set once"))
     }
 }
@@ -65,13 +75,14 @@ impl Options {
     ///
     /// # Errors
     /// `RuntimeError` when `__init__` was not called.
-    pub fn now(&self) -> PyResult<(&Py<Engine>, TaskOptions)> {
+    pub fn now(&self) -> PyResult<(&Py<Engine>, CallOptions)> {
         let (engine, options, deadline_ns) = self
             .set
             .get()
             .ok_or_else(|| PyRuntimeError::new_err("options are made by Executor.options()"))?;
         let deadline_ns = deadline_ns.map(|after| monotonic_ns().saturating_add(after));
-        Ok((engine, TaskOptions { deadline_ns, ..*options }))
+        let task = TaskOptions { deadline_ns, ..options.task };
+        Ok((engine, CallOptions { task, views: options.views }))
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use gristmill_client::{CancelMode, Ended, Payload, PayloadRef, TaskLook};
+use gristmill_client::{CancelMode, Encoded, Ended, TaskLook};
 use gristmill_wire::TaskId;
 use pyo3::exceptions::PyTimeoutError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::Engine;
+use crate::arena::ClientSource;
 use crate::codec::decode_value;
 use crate::error;
 use crate::future::FutureRef;
@@ -72,8 +73,8 @@ impl Engine {
             return Err(PyErr::from_value(raised.into_bound(py)));
         }
         match self.ended(py, future.task(), timeout)? {
-            Ended::Value(payload) => {
-                let value = self.decode(py, &payload)?;
+            Ended::Value(encoded) => {
+                let value = self.decode(py, &encoded)?;
                 Ok(future.keep_value(value))
             }
             Ended::Cancelled => Err(error::cancelled(py)),
@@ -137,17 +138,15 @@ impl Engine {
     ///
     /// # Errors
     /// What decoding raises.
-    pub fn decode(&self, py: Python<'_>, payload: &Payload) -> PyResult<Owned> {
-        decode_value(py, bytes_of(payload)?, &mut (), &self.arrays)
+    pub fn decode(&self, py: Python<'_>, encoded: &Encoded) -> PyResult<Owned> {
+        let blocks = ClientSource::new(encoded.parts(), encoded.views);
+        decode_value(py, encoded.bytes(), &mut (), &self.arrays, &blocks)
     }
 
     /// The exception for an outcome that is no value.
     pub fn raised(&self, py: Python<'_>, ended: Ended) -> PyErr {
         match ended {
-            Ended::Raised(payload) => match bytes_of(&payload) {
-                Ok(bytes) => error::remote(py, bytes),
-                Err(error) => error,
-            },
+            Ended::Raised(encoded) => error::remote(py, encoded.bytes()),
             Ended::Cancelled => error::cancelled(py),
             Ended::TimedOut(text) => error::named(py, "TaskTimeout", &text),
             Ended::Lost(text) => error::named(py, "WorkerLost", &text),
@@ -191,13 +190,5 @@ impl Engine {
             }
         }
         Ok(Owned::from_bound(dict.into_any()))
-    }
-}
-
-/// The bytes of a payload that is not in the arena.
-fn bytes_of(payload: &Payload) -> PyResult<&[u8]> {
-    match payload.get() {
-        PayloadRef::Bytes(bytes) => Ok(bytes),
-        PayloadRef::Block(_) => Err(error::broken("a result is in an arena that is not there")),
     }
 }

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::Engine;
+use crate::arena::{ArenaMemory, no_memory};
 use crate::future::FutureRef;
 
 /// The longest wait before signals and events set by other threads are looked at.
@@ -25,6 +26,19 @@ impl Engine {
         }
         drop(self.functions.with(py, |functions| functions.clear(&**client)));
         Ok(())
+    }
+
+    /// Writable memory in the arena.
+    fn _allocate<'py>(&self, py: Python<'py>, size: usize) -> PyResult<Bound<'py, PyAny>> {
+        let part = self.running_client(py)?.arena().allocate(size);
+        let part = part.map_err(|error| no_memory(&error))?;
+        Ok(ArenaMemory::of_part(py, &part, false)?.into_bound(py))
+    }
+
+    /// Bytes of the arena's pages that exist, and how many blocks live on this side.
+    fn _arena_use(&self) -> (u64, usize) {
+        self.client()
+            .map_or((0, 0), |client| (client.arena().resident_size(), client.arena().live_count()))
     }
 
     /// Asks for a notice of a future's task: false when it is final.

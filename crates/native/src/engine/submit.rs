@@ -2,15 +2,16 @@
 
 use std::collections::HashMap;
 
-use gristmill_client::{Call, Client, SubmitError, TaskOptions};
+use gristmill_client::{Call, Client, SubmitError};
 use gristmill_wire::{FunctionId, TaskId};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use super::Engine;
-use crate::codec::{Encoded, ParentSink, encode_call, pickle_call};
+use super::{CallOptions, Engine};
+use crate::arena::ClientSink;
+use crate::codec::{BlockSink, Encoded, ParentSink, encode_call, pickle_call};
 use crate::error;
 use crate::future::{FutureRef, is_future, new_future};
 use crate::object::Owned;
@@ -118,7 +119,7 @@ impl Engine {
         object: *mut ffi::PyObject,
         arguments: &[*mut ffi::PyObject],
         names: *mut ffi::PyObject,
-        options: Option<&TaskOptions>,
+        options: Option<&CallOptions>,
     ) -> PyResult<Owned> {
         // SAFETY: passed on from the caller.
         let task = unsafe { self.submit_task(py, arguments, names, options)? };
@@ -138,7 +139,7 @@ impl Engine {
         py: Python<'_>,
         arguments: &[*mut ffi::PyObject],
         names: *mut ffi::PyObject,
-        options: Option<&TaskOptions>,
+        options: Option<&CallOptions>,
     ) -> PyResult<TaskId> {
         let client = self.running_client(py)?;
         let Some((&function, arguments)) = arguments.split_first() else {
@@ -146,16 +147,25 @@ impl Engine {
         };
         let function = self.function_id(py, function)?;
         let mut parents = ParentList::new(self);
+        let views = options.is_some_and(|options| options.views);
+        let mut sink = ClientSink::new(client.arena(), views);
         let task = self.scratch.with(py, |scratch| {
             scratch.clear();
+            let sinks = (&self.arrays, &mut sink as _);
             // SAFETY: passed on from the caller; encoding natively runs no Python code.
-            let encoded =
-                unsafe { encode_call(arguments, names, &mut parents, scratch, &self.arrays) };
+            let encoded = unsafe { encode_call(arguments, names, &mut parents, scratch, sinks) };
             (encoded == Encoded::Native).then(|| {
-                let call = Call { function, payload: scratch, parents: &parents.tasks, options };
-                client.submit(&call)
+                client.submit(&Call {
+                    function,
+                    payload: scratch,
+                    parts: sink.parts(),
+                    views,
+                    parents: &parents.tasks,
+                    options: options.map(|options| &options.task),
+                })
             })
         });
+        drop(sink);
         let refusal = match task {
             Some(Ok(task)) => return Ok(task),
             Some(Err(refusal)) => Some(refusal),
@@ -174,20 +184,29 @@ impl Engine {
         function: FunctionId,
         arguments: &[*mut ffi::PyObject],
         names: *mut ffi::PyObject,
-        options: Option<&TaskOptions>,
+        options: Option<&CallOptions>,
         refusal: Option<SubmitError>,
     ) -> PyResult<TaskId> {
         let client = self.running_client(py)?;
         let mut parents = ParentList::new(self);
         let mut payload = Vec::new();
+        let views = options.is_some_and(|options| options.views);
+        let mut sink = ClientSink::new(client.arena(), views);
         // SAFETY: passed on from the caller.
         unsafe {
-            if encode_call(arguments, names, &mut parents, &mut payload, &self.arrays)
-                == Encoded::Foreign
-            {
+            let sinks = (&self.arrays, &mut sink as _);
+            let mut encoded = encode_call(arguments, names, &mut parents, &mut payload, sinks);
+            if encoded == Encoded::Foreign {
                 payload.clear();
                 parents = ParentList::new(self);
-                parents.is_foreign = !pickle(py, arguments, names, &mut parents, &mut payload)?;
+                sink.clear();
+                let (pickled, is_known) =
+                    pickle(py, arguments, names, &mut parents, (&mut payload, &mut sink))?;
+                parents.is_foreign = !is_known;
+                encoded = pickled;
+            }
+            if encoded == Encoded::Unstored {
+                return Err(sink.failure());
             }
         }
         if parents.is_foreign {
@@ -195,7 +214,14 @@ impl Engine {
                 "a future of another executor cannot be an argument: pass its result()",
             ));
         }
-        let call = Call { function, payload: &payload, parents: &parents.tasks, options };
+        let call = Call {
+            function,
+            payload: &payload,
+            parts: sink.parts(),
+            views,
+            parents: &parents.tasks,
+            options: options.map(|options| &options.task),
+        };
         let mut refusal = refusal;
         loop {
             if let Some(error) = refusal.take() {
@@ -249,7 +275,7 @@ impl Engine {
     }
 }
 
-/// Pickles a call; whether every future in it is one that `parents` knows.
+/// Pickles a call; also says whether every future in it is one that `parents` knows.
 ///
 /// # Errors
 /// `UnpicklableError`, which names the offending part.
@@ -261,8 +287,8 @@ pub unsafe fn pickle(
     arguments: &[*mut ffi::PyObject],
     names: *mut ffi::PyObject,
     parents: &mut impl ParentSink,
-    payload: &mut Vec<u8>,
-) -> PyResult<bool> {
+    (payload, blocks): (&mut Vec<u8>, &mut dyn BlockSink),
+) -> PyResult<(Encoded, bool)> {
     // SAFETY: the arguments are live; the last ones belong to the names.
     let (positional, named) = unsafe {
         let named = if names.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(names) };
@@ -276,6 +302,6 @@ pub unsafe fn pickle(
         }
         (positional, keywords)
     };
-    let futures = pickle_call(&positional, Some(&named), payload)?;
-    Ok(futures.iter().all(|future| parents.parent(future.as_ptr()).is_some()))
+    let (encoded, futures) = pickle_call(&positional, Some(&named), payload, blocks)?;
+    Ok((encoded, futures.iter().all(|future| parents.parent(future.as_ptr()).is_some())))
 }

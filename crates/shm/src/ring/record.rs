@@ -74,6 +74,19 @@ impl<W: Words> Record<'_, W> {
         Ok(values)
     }
 
+    /// The words behind a first one that counts them.
+    ///
+    /// # Errors
+    /// [`FrameError::Truncated`] when it counts more than there are.
+    pub fn counted_words(&self) -> Result<Vec<u64>, FrameError> {
+        let count = u32::try_from(self.word(0)?).unwrap_or(u32::MAX);
+        if count >= self.body_size() / 8 {
+            let (needed, found) = (count as usize * 8 + 8, self.body_size() as usize);
+            return Err(FrameError::Truncated { needed, found });
+        }
+        (1..=count).map(|place| self.word(place)).collect()
+    }
+
     /// Copies bytes of its body, from `offset` on, until `out` is full.
     ///
     /// # Errors

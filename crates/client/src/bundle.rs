@@ -1,0 +1,128 @@
+//! Payloads with blocks of the arena: what the task graph holds a number of.
+
+use std::sync::Arc;
+
+use gristmill_core::{Block, Payload, PayloadRef};
+use gristmill_shm::{ArenaError, BlockPart, ClientArena};
+use gristmill_wire::{ArenaDescriptor, FrameError, SlotId};
+
+/// Encoded bytes, and the blocks that they name by index.
+#[derive(Debug)]
+pub struct Bundle {
+    bytes: Box<[u8]>,
+    parts: Vec<BlockPart>,
+}
+
+impl Bundle {
+    /// The size of the descriptor that travels.
+    pub(crate) fn descriptor_size(&self) -> usize {
+        ArenaDescriptor::size(self.parts.len(), self.bytes.len())
+    }
+
+    /// Appends the descriptor.
+    pub(crate) fn append_to(&self, out: &mut Vec<u8>) {
+        let blocks: Vec<_> = self.parts.iter().map(BlockPart::range).collect();
+        ArenaDescriptor::write(&blocks, false, &self.bytes, out);
+    }
+}
+
+/// Bundles by number.
+#[derive(Debug, Default)]
+pub(crate) struct Bundles {
+    entries: Vec<Option<Arc<Bundle>>>,
+    free: Vec<usize>,
+}
+
+impl Bundles {
+    /// The payload that stands for bytes and blocks; it is dropped by [`Self::remove`].
+    pub fn insert(&mut self, bytes: &[u8], parts: Vec<BlockPart>) -> Payload {
+        let size = bytes.len() as u64 + parts.iter().map(|part| part.range().size).sum::<u64>();
+        let bundle = Some(Arc::new(Bundle { bytes: bytes.into(), parts }));
+        let place = if let Some(place) = self.free.pop() {
+            self.entries[place] = bundle;
+            place
+        } else {
+            self.entries.push(bundle);
+            self.entries.len() - 1
+        };
+        Payload::in_arena(Block { offset: place as u64, size })
+    }
+
+    /// Takes in what a worker answered: all blocks that it names are checked and held from now on.
+    pub fn receive(
+        &mut self,
+        arena: &ClientArena,
+        slot: SlotId,
+        descriptor: &[u8],
+    ) -> Result<Payload, ReceiveError> {
+        let ArenaDescriptor { blocks, body_in_first, bytes } = ArenaDescriptor::read(descriptor)?;
+        let parts = blocks.into_iter().map(|block| arena.adopt(slot, block));
+        let mut parts = parts.collect::<Result<Vec<_>, _>>()?;
+        if body_in_first {
+            let body = parts.remove(0).to_vec();
+            if parts.is_empty() {
+                return Ok(Payload::from(body));
+            }
+            return Ok(self.insert(&body, parts));
+        }
+        Ok(self.insert(bytes, parts))
+    }
+
+    /// The bundle that a payload stands for.
+    pub fn get(&self, block: Block) -> &Arc<Bundle> {
+        let place = usize::try_from(block.offset).unwrap_or(usize::MAX);
+        self.entries[place].as_ref().expect("a payload's bundle lives as long as the payload")
+    }
+
+    /// Drops the bundle of a payload that is gone.
+    pub fn remove(&mut self, block: Block) {
+        let place = usize::try_from(block.offset).unwrap_or(usize::MAX);
+        self.entries[place] = None;
+        self.free.push(place);
+    }
+}
+
+/// Why an answer's payload is refused.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReceiveError {
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+}
+
+/// An outcome's encoded bytes, with the blocks that they name.
+#[derive(Debug, Clone)]
+pub struct Encoded {
+    payload: Payload,
+    bundle: Option<Arc<Bundle>>,
+    /// Arrays in it are to be given out as read-only views.
+    pub views: bool,
+}
+
+impl Encoded {
+    pub(crate) fn new(payload: &Payload, bundles: &Bundles, views: bool) -> Self {
+        let bundle = payload.block().map(|block| Arc::clone(bundles.get(block)));
+        // Only a payload without a bundle is cloned: the number of a bundle has one owner.
+        let payload = if bundle.is_some() { Payload::EMPTY } else { payload.clone() };
+        Self { payload, bundle, views }
+    }
+
+    /// The bytes.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        match (&self.bundle, self.payload.get()) {
+            (Some(bundle), _) => &bundle.bytes,
+            (None, PayloadRef::Bytes(bytes)) => bytes,
+            (None, PayloadRef::Block(_)) => &[],
+        }
+    }
+
+    /// The blocks that they name by index.
+    #[inline]
+    #[must_use]
+    pub fn parts(&self) -> &[BlockPart] {
+        self.bundle.as_ref().map_or(&[], |bundle| &bundle.parts)
+    }
+}
