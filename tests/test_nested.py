@@ -318,18 +318,54 @@ def test_the_timeout_of_a_nested_task(executor: gristmill.Executor, tmp_path: Pa
     assert executor.submit(time_out, str(tmp_path / "never")).result(HANG) == "timed out"
 
 
-def cancel_blocked(path: str) -> list[bool]:
-    ex = gristmill.current_executor()
-    first = ex.submit(raise_own)
-    second = ex.submit(touch, path, 1)
-    first.exception()
-    cancelled = second.cancel()
-    return [cancelled == second.cancelled(), second.done(), os.path.exists(f"{path}/1") != cancelled]
+def cancel_one(path: str) -> tuple[bool, bool, bool]:
+    future = gristmill.current_executor().submit(touch, path, 1)
+    cancelled = future.cancel()
+    future_cancelled = False
+    try:
+        future.result()
+    except concurrent.futures.CancelledError:
+        future_cancelled = True
+    return cancelled, future_cancelled, future.cancelled()
 
 
 def test_cancelling_a_nested_task(executor: gristmill.Executor, tmp_path: Path) -> None:
-    is_consistent, _, is_true = executor.submit(cancel_blocked, str(tmp_path)).result(HANG)
-    assert is_consistent or is_true
+    said, raised, state = executor.submit(cancel_one, str(tmp_path)).result(HANG)
+    assert said == raised == state
+    assert said != (tmp_path / "1").exists()
+
+
+def blocked_and_cancelled(path: str) -> list[bool]:
+    ex = gristmill.current_executor()
+    first = ex.submit(wait_for_file, path)
+    second = ex.submit(add, 1, ex.submit(id, first))
+    answer = [second.cancel()]
+    Path(path).touch()
+    first.result()
+    return [*answer, second.cancelled()]
+
+
+def test_cancelling_a_nested_task_that_waits_for_its_arguments(tmp_path: Path) -> None:
+    with gristmill.Executor(max_workers=2) as ex:
+        path = str(tmp_path / "go")
+        blocker = ex.submit(wait_for_file, path)
+        future = ex.submit(blocked_and_cancelled, path)
+        assert future.result(HANG) == [True, True]
+        blocker.result(HANG)
+
+
+def tell(path: str) -> None:
+    gristmill.current_executor().submit(nothing).result()
+    Path(path).touch()
+
+
+def test_nested_tasks_are_served_while_the_program_does_something_else(
+    executor: gristmill.Executor, tmp_path: Path
+) -> None:
+    path = tmp_path / "told"
+    future = executor.submit(tell, str(path))
+    wait_for_file(str(path))
+    future.result(HANG)
 
 
 def in_a_thread() -> str:
@@ -354,35 +390,38 @@ def test_a_task_s_other_threads_have_no_executor(one: gristmill.Executor) -> Non
 _kept: list[Any] = []
 
 
-def keep(done: str) -> None:
-    _kept.append(gristmill.current_executor().submit(wait_for_file, done))
+def keep(path: str) -> None:
+    _kept.append(gristmill.current_executor().submit(wait_for_file, path))
 
 
-def wait_for_kept() -> str:
-    try:
-        _kept.pop().result()
-    except RuntimeError as error:
-        return str(error)
-    return "no error"
+def use_kept() -> list[str]:
+    future = _kept.pop()
+    errors = []
+    for use in (future.result, future.exception, lambda: concurrent.futures.wait([future])):
+        try:
+            use()
+        except RuntimeError as error:
+            errors.append(str(error))
+    return [*errors, str(future.done())]
 
 
-def test_a_task_cannot_wait_for_another_task_s_future(
-    one: gristmill.Executor, tmp_path: Path
-) -> None:
-    path = tmp_path / "done"
-    kept = one.submit(keep, str(path))
-    waiting = one.submit(wait_for_kept)
-    assert kept.result(HANG) is None
-    try:
-        assert "itself" in one.options(priority=1).submit(str).result(0) if False else True
-    finally:
-        path.touch()
-    assert waiting.result(HANG)
+def test_a_task_waits_only_for_what_it_submitted(one: gristmill.Executor, tmp_path: Path) -> None:
+    kept = one.submit(keep, str(tmp_path / "done"))
+    kept.result(HANG)
+    used = one.submit(use_kept)
+    (tmp_path / "done").touch()
+    *errors, done = used.result(HANG)
+    assert done in ("False", "True")
+    assert all("itself" in error for error in errors)
+    assert len(errors) == (3 if done == "False" else len(errors))
 
 
 def large() -> list[int]:
     ex = gristmill.current_executor()
-    return [len(ex.submit(functools.partial(bytes.__add__, b"x" * size), b"y").result()) for size in (1, 40_000)]
+    return [
+        len(ex.submit(functools.partial(bytes.__add__, b"x" * size), b"y").result())
+        for size in (1, 40_000)
+    ]
 
 
 def test_definitions_larger_than_a_record(executor: gristmill.Executor) -> None:

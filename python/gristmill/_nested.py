@@ -31,7 +31,7 @@ _NAMES = {
 }
 #: Items that a lazy ``map`` submits ahead of the result that is asked for.
 _WINDOW = 10_000
-_DEFAULTS = (None, None, 0, 0, 0, 0, 1.0)
+_DEFAULTS = (None, None, 0, 0, 0, 0, 1.0, False)
 
 
 def current_executor() -> NestedExecutor:
@@ -88,10 +88,11 @@ class NestedExecutor(concurrent.futures.Executor):
         timeout_retries: int = 0,
         priority: int = 0,
         grace: float = 1.0,
+        views: bool = False,
     ) -> NestedOptions:
-        """As ``Executor.options``."""
+        """As ``Executor.options``; arrays that a task gets from its tasks are read-only views anyhow."""
         return NestedOptions(
-            timeout, deadline, retries, loss_retries, timeout_retries, priority, grace
+            timeout, deadline, retries, loss_retries, timeout_retries, priority, grace, views
         )
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -99,7 +100,9 @@ class NestedExecutor(concurrent.futures.Executor):
         raise RuntimeError("a task cannot shut down the executor that runs it")
 
     def __reduce__(self) -> Any:
-        raise TypeError("an executor cannot be sent to another process, except to a task that it runs")
+        raise TypeError(
+            "an executor cannot be sent to another process, except to a task that it runs"
+        )
 
 
 class NestedOptions:
@@ -127,7 +130,9 @@ class NestedOptions:
         return _map(self.submit, fn, iterables, timeout, chunksize, buffersize, ordered)
 
     def __reduce__(self) -> Any:
-        raise TypeError("an executor cannot be sent to another process, except to a task that it runs")
+        raise TypeError(
+            "an executor cannot be sent to another process, except to a task that it runs"
+        )
 
 
 class NestedFuture(_native.Ticket, concurrent.futures.Future[R]):
@@ -137,24 +142,20 @@ class NestedFuture(_native.Ticket, concurrent.futures.Future[R]):
         """Leaves the base class's state aside: the worker knows it."""
 
     def result(self, timeout: float | None = None) -> R:
-        """The task's value; raises what the task raised, ``CancelledError``, or ``TimeoutError``."""
+        """The task's value; raises what the task raised, ``CancelledError``, or ``TimeoutError``.
+
+        Tasks of this task may run in this wait, in its thread; the timeout does not interrupt them.
+        """
         value: R = _native.nested_result(self, timeout)
         return value
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """What the task raised, or ``None``; raises ``CancelledError`` or ``TimeoutError``."""
-        if _native.nested_state(self._ticket, False) == _PENDING:
-            _wait_for(self, timeout)
-        try:
-            _native.nested_result(self, 0)
-        except concurrent.futures.CancelledError:
-            raise
-        except BaseException as error:
-            return error
-        return None
+        error: BaseException | None = _native.nested_exception(self, timeout)
+        return error
 
     def done(self) -> bool:
-        """Whether the task has ended. May run tasks of this task's, so that asking again and again comes to an end."""
+        """Whether the task has ended."""
         return bool(_native.nested_state(self._ticket, True) != _PENDING)
 
     def running(self) -> bool:
@@ -170,9 +171,10 @@ class NestedFuture(_native.Ticket, concurrent.futures.Future[R]):
         return bool(_native.nested_cancel(self._ticket, grace if running else None))
 
     def add_done_callback(self, fn: Callable[[Any], object]) -> None:
-        """Calls ``fn(future)`` when the task has ended: now, or in this thread while this task waits for something."""
+        """Calls ``fn(future)`` when the task has ended: now, or in this thread while it waits."""
+        is_pending = _native.nested_watch(self._ticket)
         _watches.setdefault(self._ticket, _Watch(self)).callbacks.append(fn)
-        if not _native.nested_watch(self._ticket):
+        if not is_pending:
             _completed(self._ticket)
 
     def set_running_or_notify_cancel(self) -> bool:
@@ -203,7 +205,9 @@ class NestedFuture(_native.Ticket, concurrent.futures.Future[R]):
         return f"<NestedFuture {self._ticket}>"
 
     def __reduce__(self) -> Any:
-        raise TypeError("a future cannot leave its task: pass it as an argument, or return its result()")
+        raise TypeError(
+            "a future cannot leave its task: pass it as an argument, or return its result()"
+        )
 
 
 class _Watch:
@@ -282,22 +286,16 @@ def _completed(ticket: int) -> None:
             _log.exception("exception calling callback for %r", watch.future)
 
 
-def _wait_for(future: NestedFuture[Any], timeout: float | None) -> None:
-    """Waits for a future without looking at how its task ended."""
-    ticket = future._ticket
-    if not _native.nested_wait(lambda: _native.nested_state(ticket, False) != _PENDING, timeout):
-        raise TimeoutError
-
-
-def wait_any(
-    futures: Iterable[NestedFuture[R]], timeout: float | None = None
-) -> NestedFuture[R]:
+def wait_any(futures: Iterable[NestedFuture[R]], timeout: float | None = None) -> NestedFuture[R]:
     """``gristmill.wait_any`` in a task."""
     waiting = list(futures)
+    if not waiting:
+        raise ValueError("wait_any needs at least one future")
     done, _ = concurrent.futures.wait(waiting, timeout, concurrent.futures.FIRST_COMPLETED)
-    if not done:
-        raise TimeoutError
-    return next(iter(done))  # type: ignore[return-value]
+    for future in waiting:
+        if future in done:
+            return future
+    raise TimeoutError
 
 
 def _map(

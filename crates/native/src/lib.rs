@@ -79,6 +79,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(nested::nested_check_options, module)?)?;
     module.add_function(wrap_pyfunction!(nested::nested_submit, module)?)?;
     module.add_function(wrap_pyfunction!(nested::nested_result, module)?)?;
+    module.add_function(wrap_pyfunction!(nested::nested_exception, module)?)?;
     module.add_function(wrap_pyfunction!(nested::nested_state, module)?)?;
     module.add_function(wrap_pyfunction!(nested::nested_cancel, module)?)?;
     module.add_function(wrap_pyfunction!(nested::nested_watch, module)?)?;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use gristmill_sync::clock::monotonic_ns;
 use gristmill_wire::{FunctionId, NestedOptions, NestedRequest, ReplyKind, TaskId};
-use gristmill_worker::{WaitEnd, Worker, WorkerEnd};
+use gristmill_worker::{Outcome, WaitEnd, WaitMode, Worker, WorkerEnd};
 use pyo3::exceptions::{PyRuntimeError, PyTimeoutError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -137,10 +137,11 @@ pub fn nested_check() -> PyResult<()> {
 }
 
 /// Timeout, deadline, retries, retries after a loss, retries after a timeout, priority, grace.
-type OptionValues = (Option<f64>, Option<f64>, u16, u16, u16, i32, f64);
+/// As `Executor.options` has them. The last, views, changes nothing here: what a task gets from its tasks it reads in place.
+type OptionValues = (Option<f64>, Option<f64>, u16, u16, u16, i32, f64, bool);
 
 fn nested_options(values: OptionValues) -> PyResult<NestedOptions> {
-    let (timeout, deadline, retries, loss_retries, timeout_retries, priority, grace) = values;
+    let (timeout, deadline, retries, loss_retries, timeout_retries, priority, grace, _) = values;
     let after = |ns: u64| monotonic_ns().saturating_add(ns);
     Ok(NestedOptions {
         timeout_ns: nanoseconds("timeout", timeout)?.unwrap_or(u64::MAX),
@@ -224,15 +225,21 @@ fn encode(
     Ok((payload, parents.0))
 }
 
+/// A wait without any time is a look.
+fn mode_within(timeout: Option<Duration>) -> WaitMode {
+    if timeout.is_some_and(|timeout| timeout.is_zero()) { WaitMode::Looks } else { WaitMode::Runs }
+}
+
 /// Waits until `done`; false when the time is over.
 fn wait(
     py: Python<'_>,
     worker: &PythonWorker,
+    mode: WaitMode,
     timeout: Option<Duration>,
     done: &mut dyn FnMut() -> bool,
 ) -> PyResult<bool> {
     let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    match worker.wait(end, done).map_err(broken)? {
+    match worker.wait(mode, end, done).map_err(broken)? {
         WaitEnd::Done => Ok(true),
         WaitEnd::TimedOut => Ok(false),
         WaitEnd::Raised => Err(PyErr::fetch(py)),
@@ -253,25 +260,37 @@ fn own(worker: &PythonWorker, task: TaskId, ticket: u32) -> PyResult<()> {
     ))
 }
 
-/// Waits for a ticket's task: its value, or what it raised or became. `None` for `timeout` is without end.
+/// How a ticket's task ended; waits for that.
+fn outcome(
+    py: Python<'_>,
+    worker: &PythonWorker,
+    task: TaskId,
+    ticket: u32,
+    timeout: &Bound<'_, PyAny>,
+) -> PyResult<Outcome> {
+    if let Some(outcome) = worker.outcome(ticket) {
+        return Ok(outcome);
+    }
+    own(worker, task, ticket)?;
+    let timeout = optional_seconds(timeout)?;
+    if !wait(py, worker, mode_within(timeout), timeout, &mut || worker.is_final(ticket))? {
+        return Err(PyTimeoutError::new_err(()));
+    }
+    worker.outcome(ticket).ok_or_else(|| error::broken("a ticket was closed that has a future"))
+}
+
+/// Waits for a ticket's task: its value. `None` for `timeout` is without end.
 ///
 /// # Errors
-/// That exception, or `TimeoutError`.
+/// What it raised or became; `TimeoutError`.
 #[pyfunction]
 pub fn nested_result(
     ticket: &Bound<'_, Ticket>,
     timeout: &Bound<'_, PyAny>,
 ) -> PyResult<Py<PyAny>> {
     let py = ticket.py();
-    let number = ticket.get().number;
     let (worker, task) = current()?;
-    own(&worker, task, number)?;
-    let timeout = optional_seconds(timeout)?;
-    let mut done = || worker.is_final(number);
-    if !done() && !wait(py, &worker, timeout, &mut done)? {
-        return Err(PyTimeoutError::new_err(()));
-    }
-    let outcome = worker.outcome(number).ok_or_else(|| error::broken("a ticket was closed"))?;
+    let outcome = outcome(py, &worker, task, ticket.get().number, timeout)?;
     let (kind, bytes) = &*outcome;
     if *kind == ReplyKind::Value {
         let callee = worker.callee();
@@ -283,12 +302,32 @@ pub fn nested_result(
     Err(raised(py, *kind, bytes))
 }
 
+/// Waits for a ticket's task: what it raised or became, or `None`.
+///
+/// # Errors
+/// `CancelledError`, `TimeoutError`.
+#[pyfunction]
+pub fn nested_exception(
+    ticket: &Bound<'_, Ticket>,
+    timeout: &Bound<'_, PyAny>,
+) -> PyResult<Py<PyAny>> {
+    let py = ticket.py();
+    let (worker, task) = current()?;
+    let outcome = outcome(py, &worker, task, ticket.get().number, timeout)?;
+    let (kind, bytes) = &*outcome;
+    match kind {
+        ReplyKind::Value => Ok(py.None()),
+        ReplyKind::Cancelled => Err(error::cancelled(py)),
+        _ => Ok(raised(py, *kind, bytes).into_value(py).into_any()),
+    }
+}
+
 /// How a ticket's task ended: 0 is not yet, 1 a value, 2 an exception, 3 cancelled; takes in news first if `looks`.
 #[pyfunction]
 pub fn nested_state(py: Python<'_>, ticket: u32, looks: bool) -> PyResult<u8> {
     let (worker, task) = current()?;
     if looks && !worker.is_final(ticket) && worker.owner(ticket) == Some(task) {
-        wait(py, &worker, Some(Duration::ZERO), &mut || worker.is_final(ticket))?;
+        wait(py, &worker, WaitMode::Looks, Some(Duration::ZERO), &mut || worker.is_final(ticket))?;
     }
     Ok(worker.outcome(ticket).map_or(0, |outcome| match outcome.0 {
         ReplyKind::Value => 1,
@@ -311,7 +350,7 @@ pub fn nested_cancel(
     let grace = grace.map(optional_seconds).transpose()?.flatten();
     let grace_ns = grace.map(|grace| u64::try_from(grace.as_nanos()).unwrap_or(u64::MAX));
     worker.request(&NestedRequest::Cancel { ticket, grace_ns }).map_err(broken)?;
-    wait(py, &worker, None, &mut || worker.has_cancel_answer(ticket))?;
+    wait(py, &worker, WaitMode::Reads, None, &mut || worker.has_cancel_answer(ticket))?;
     let is_cancelled = worker.outcome(ticket).is_some_and(|end| end.0 == ReplyKind::Cancelled);
     Ok(worker.take_cancel_answer(ticket).unwrap_or(false) || is_cancelled)
 }
@@ -319,7 +358,9 @@ pub fn nested_cancel(
 /// Has `gristmill._nested._completed` called with the ticket; false when its task has ended.
 #[pyfunction]
 pub fn nested_watch(ticket: u32) -> PyResult<bool> {
-    Ok(current()?.0.watch(ticket))
+    let (worker, task) = current()?;
+    own(&worker, task, ticket)?;
+    Ok(worker.watch(ticket))
 }
 
 /// Waits until `is_done()` is true; whether it is.
@@ -335,7 +376,7 @@ pub fn nested_wait(is_done: &Bound<'_, PyAny>, timeout: &Bound<'_, PyAny>) -> Py
             true
         }
     };
-    let is_done = wait(is_done.py(), &worker, timeout, &mut done)?;
+    let is_done = wait(is_done.py(), &worker, mode_within(timeout), timeout, &mut done)?;
     failure.map_or(Ok(is_done), Err)
 }
 

@@ -12,6 +12,6 @@ mod run;
 mod tickets;
 
 pub use callee::{Call, Callee, ParentList, REPLY_MAX, Reply};
-pub use nested::WaitEnd;
+pub use nested::{WaitEnd, WaitMode};
 pub use run::{Running, Worker, WorkerEnd, WorkerOptions};
 pub use tickets::Outcome;

@@ -17,6 +17,17 @@ const DEPTH_MAX: u32 = 64;
 /// Tickets whose futures are gone are given back this many at once, or at the end of the task.
 const RELEASED_AT_ONCE: usize = 256;
 
+/// What a wait may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitMode {
+    /// Run tasks of the waiting one below it: nothing else might.
+    Runs,
+    /// Run nothing, but have others run what they can: a look that must not take long.
+    Looks,
+    /// Nothing but read: the client answers in any case.
+    Reads,
+}
+
 /// Why a wait is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitEnd {
@@ -165,16 +176,17 @@ impl<C: Callee> Worker<C> {
         Ok(())
     }
 
-    /// Waits until `done`, running tasks below the waiting one. Without a running task nothing is waited for.
+    /// Waits until `done`, doing what `mode` says meanwhile. Without a running task nothing is waited for.
     ///
     /// # Errors
     /// See [`WorkerEnd`]; the worker's loop ends with it too.
     pub fn wait(
         &self,
+        mode: WaitMode,
         end: Option<Instant>,
         done: &mut dyn FnMut() -> bool,
     ) -> Result<WaitEnd, WorkerEnd> {
-        let outcome = self.wait_here(end, done);
+        let outcome = self.wait_here(mode, end, done);
         if let Err(end) = &outcome {
             self.broken.set(Some(end.clone()));
         }
@@ -183,6 +195,7 @@ impl<C: Callee> Worker<C> {
 
     fn wait_here(
         &self,
+        mode: WaitMode,
         end: Option<Instant>,
         done: &mut dyn FnMut() -> bool,
     ) -> Result<WaitEnd, WorkerEnd> {
@@ -192,11 +205,17 @@ impl<C: Callee> Worker<C> {
             self.spare_buffers.borrow_mut().push(buffers);
             return Ok(WaitEnd::Done);
         };
-        self.write(Kind::Wait, &[task.word(), 1], &[])?;
-        self.ring_client();
-        let over = self.wait_below(&mut buffers, end, done)?;
-        self.write(Kind::Wait, &[task.word(), 0], &[])?;
-        self.ring_client();
+        let tells = mode != WaitMode::Reads;
+        if tells {
+            self.write(Kind::Wait, &[task.word(), 1], &[])?;
+            self.ring_client();
+        }
+        let may_nest = mode == WaitMode::Runs && self.may_nest();
+        let over = self.wait_below(may_nest, &mut buffers, end, done)?;
+        if tells {
+            self.write(Kind::Wait, &[task.word(), 0], &[])?;
+            self.ring_client();
+        }
         self.spare_buffers.borrow_mut().push(buffers);
         Ok(over)
     }
@@ -221,11 +240,11 @@ impl<C: Callee> Worker<C> {
 
     fn wait_below(
         &self,
+        may_nest: bool,
         buffers: &mut Buffers,
         end: Option<Instant>,
         done: &mut dyn FnMut() -> bool,
     ) -> Result<WaitEnd, WorkerEnd> {
-        let may_nest = self.may_nest();
         loop {
             match self.next_step(&mut buffers.body)? {
                 Step::Task(task) => {
@@ -293,5 +312,159 @@ impl<C: Callee> Worker<C> {
         let WorkerLane { tasks, control, .. } = lane;
         let is_empty = || !tasks.has_record() && !self.running.is_interrupted();
         let _ = control.own_bell().sleep(self.mode, is_empty, Some(left));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::rc::{Rc, Weak};
+
+    use gristmill_shm::{ClientLane, Segment, SegmentOptions};
+    use gristmill_wire::{
+        ANSWER_WORDS, AnswerFrame, Attempt, Epoch, FunctionId, PayloadKind, ReplyKind, SlotId,
+        TaskFrame,
+    };
+
+    use super::*;
+    use crate::{Call, Reply, WorkerOptions};
+
+    /// Function 1 submits and waits, with what the test lets the client do meanwhile; others return at once.
+    struct Waiting {
+        worker: RefCell<Weak<Worker<Self>>>,
+        client: RefCell<ClientLane>,
+        meanwhile: Box<dyn Fn(&mut ClientLane)>,
+        mode: WaitMode,
+        called: RefCell<Vec<u32>>,
+        ended: Cell<Option<WaitEnd>>,
+    }
+
+    impl Callee for Waiting {
+        fn define(&self, _function: FunctionId, _definition: &[u8]) {}
+
+        fn call(&self, call: &Call<'_>, _out: &mut Vec<u8>) -> Reply {
+            self.called.borrow_mut().push(call.function.0);
+            if call.function.0 == 1 {
+                let worker = self.worker.borrow().upgrade().expect("it calls us");
+                let ticket = worker.open_ticket().expect("a task runs");
+                let end = Instant::now().checked_add(Duration::from_secs(60));
+                let over = worker.wait(self.mode, end, &mut || worker.is_final(ticket));
+                self.ended.set(over.ok());
+            }
+            Reply { verdict: Verdict::Returned, arena: false }
+        }
+
+        fn while_idle(&self, _wait: &mut dyn FnMut()) {
+            (self.meanwhile)(&mut self.client.borrow_mut());
+        }
+    }
+
+    fn send(client: &mut ClientLane, function: u32, flags: u8) {
+        let frame = TaskFrame {
+            task: TaskId::new(function, 0),
+            function: FunctionId(function),
+            attempt: Attempt(0),
+            flags: TaskFlags(flags),
+            parent_count: 0,
+            payload_size: 0,
+            payload: PayloadKind::Inline,
+        };
+        let mut record = client.tasks.begin(Kind::Task, 0, 24).expect("there is room");
+        record.words(0, &frame.words());
+        record.commit();
+    }
+
+    /// News of the first ticket, in parts of `size` bytes.
+    fn reply(client: &mut ClientLane, size: usize) {
+        let mut message = Vec::new();
+        NestedReply { ticket: 0, kind: ReplyKind::Value, bytes: b"value" }.encode(&mut message);
+        let count = message.chunks(size).len();
+        for (place, part) in message.chunks(size).enumerate() {
+            let more = u64::from(place + 1 < count) << 32;
+            let mut record =
+                client.tasks.begin(Kind::Reply, 0, 8 + part.len()).expect("there is room");
+            record.word(0, part.len() as u64 | more);
+            record.bytes(8, part);
+            record.commit();
+        }
+    }
+
+    /// Runs function 1 until it has answered; gives what was called and answered, in order.
+    fn run(
+        mode: WaitMode,
+        meanwhile: impl Fn(&mut ClientLane) + 'static,
+    ) -> (Vec<u32>, Vec<(u32, Verdict)>, Option<WaitEnd>) {
+        let options =
+            SegmentOptions { slot_count: 1, task_ring_size: 1 << 16, result_ring_size: 1 << 16 };
+        let segment = Segment::create(&options).expect("memory");
+        segment.reset_lane(SlotId(0), Epoch(1)).expect("a slot");
+        let mut client = segment.client_lane(SlotId(0)).expect("a slot");
+        send(&mut client, 1, 0);
+        let callee = Waiting {
+            worker: RefCell::default(),
+            client: RefCell::new(client),
+            meanwhile: Box::new(meanwhile),
+            mode,
+            called: RefCell::default(),
+            ended: Cell::new(None),
+        };
+        let lane = segment.worker_lane(SlotId(0)).expect("a slot");
+        let options = WorkerOptions { spin: Duration::ZERO, stack_max: usize::MAX };
+        let worker = Rc::new(Worker::new(lane, callee, options));
+        *worker.callee.worker.borrow_mut() = Rc::downgrade(&worker);
+        worker.run().expect("the rings are sound");
+        let mut answers = Vec::new();
+        let mut client = worker.callee.client.borrow_mut();
+        while let Some(record) = client.results.peek().expect("sound") {
+            if record.header().kind == Kind::Answer {
+                let words = record.words::<ANSWER_WORDS>(0).expect("a frame");
+                let frame = AnswerFrame::from_words(words).expect("a frame");
+                answers.push((frame.task.index(), frame.verdict));
+            }
+            let _ = client.results.consume();
+        }
+        (worker.callee.called.take(), answers, worker.callee.ended.get())
+    }
+
+    fn stop(client: &mut ClientLane) {
+        client.tasks.begin(Kind::Stop, 0, 0).expect("there is room").commit();
+    }
+
+    #[test]
+    fn a_wait_runs_the_waiting_task_s_own_below_it_and_declines_others() {
+        let (called, answers, ended) = run(WaitMode::Runs, |client| {
+            send(client, 2, TaskFlags::NESTED);
+            send(client, 3, 0);
+            reply(client, 100);
+            stop(client);
+        });
+        assert_eq!(called, [1, 2]);
+        let expected = [(2, Verdict::Returned), (3, Verdict::Declined), (1, Verdict::Returned)];
+        assert_eq!((answers.as_slice(), ended), (expected.as_slice(), Some(WaitEnd::Done)));
+    }
+
+    #[test]
+    fn a_look_runs_nothing() {
+        let (called, answers, _) = run(WaitMode::Looks, |client| {
+            send(client, 2, TaskFlags::NESTED);
+            reply(client, 100);
+            stop(client);
+        });
+        assert_eq!(called, [1]);
+        assert_eq!(answers, [(2, Verdict::Declined), (1, Verdict::Returned)]);
+    }
+
+    #[test]
+    fn a_reply_in_parts_is_one_and_a_stop_ends_the_wait() {
+        let (.., ended) = run(WaitMode::Runs, |client| {
+            reply(client, 3);
+            stop(client);
+        });
+        assert_eq!(ended, Some(WaitEnd::Done));
+        let (_, answers, ended) = run(WaitMode::Runs, stop);
+        assert_eq!(
+            (answers.as_slice(), ended),
+            (&[(1, Verdict::Returned)][..], Some(WaitEnd::Stopped))
+        );
     }
 }
