@@ -228,9 +228,11 @@ impl Inner {
         self.lanes.lane(worker.slot).filter(|lane| lane.worker == worker)
     }
 
-    /// A zygote's end concerns only the workers that it was to fork. One that never got ready will not do so next time.
+    /// A zygote's end concerns only the workers that it was to fork. One that ended by itself before it was ready will
+    /// do so next time; one that was killed need not.
     fn zygote_lost(&mut self, end: ZygoteEnd, stderr_tail: &[u8]) {
         let was_ready = self.tree.state == ZygoteState::Ready;
+        let was_killed = matches!(end, ZygoteEnd::Exited(ExitStatus::Signal { .. }));
         self.tree.state = ZygoteState::Absent;
         let how = match end {
             ZygoteEnd::NotStarted { errno } => {
@@ -247,7 +249,7 @@ impl Inner {
         let tail = String::from_utf8_lossy(stderr_tail);
         let text = if tail.is_empty() { how } else { format!("{how}:\n{tail}") };
         for worker in std::mem::take(&mut self.tree.waiting) {
-            self.fail_start(worker.slot, text.clone(), !was_ready);
+            self.fail_start(worker.slot, text.clone(), !was_ready && !was_killed);
         }
     }
 

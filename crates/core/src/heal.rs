@@ -42,8 +42,11 @@ impl Core {
         }
         self.set_state(place, SlotState::Absent);
         self.counts.start_failures += 1;
-        self.start_failures += 1;
-        self.judge_worker(false);
+        // One cause fails every worker that was being started: within a pause it counts once.
+        if self.fruitless == 0 || now >= self.backoff_until {
+            self.start_failures += 1;
+            self.judge_worker(false);
+        }
         let is_up = |state| !matches!(state, SlotState::Absent | SlotState::Starting);
         let has_live = self.slots.iter().any(|slot| is_up(slot.state));
         let is_hopeless =
