@@ -308,6 +308,10 @@ impl Inner {
         self.tree.commands = commands;
         self.tree.state = ZygoteState::Absent;
         self.tree.waiting.clear();
+        if self.tree.closing == Closing::Told {
+            // It was the old keeper that was told, perhaps when it was dead already.
+            self.tree.closing = Closing::Asked;
+        }
         for place in 0..self.lanes.lanes.len() {
             if self.lanes.lanes[place].is_some() {
                 let slot = SlotId(u16::try_from(place).unwrap_or(u16::MAX));
