@@ -8,8 +8,10 @@ interpreter started for one worker (``start="spawn"``) has them at 3, 4 and 5, a
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import os
+import select
 import signal
 import socket
 import struct
@@ -45,46 +47,82 @@ def main() -> None:
 
 
 def _serve(control: socket.socket, world: dict[str, Any]) -> None:
+    """Forks workers as the keeper asks for them, and tells it of those that died before they could announce themselves."""
+    births: dict[int, tuple[int, int]] = {}
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
     while True:
-        packet, descriptors, _, _ = socket.recv_fds(
-            control, _FRAME.size + 1, _DESCRIPTOR_LIMIT, socket.MSG_CMSG_CLOEXEC
-        )
-        if not packet:
-            os._exit(0)
-        magic, version, kind, slot, _, epoch, _, _ = _FRAME.unpack(packet)
-        if (magic, version, kind) != (_MAGIC, _VERSION, _FORK):
-            raise RuntimeError(f"the keeper sent a packet of kind {kind}, version {version}")
-        _fork_worker(control, slot, epoch, descriptors[0], world)
-        for descriptor in descriptors:
-            os.close(descriptor)
+        for descriptor, _ in poll.poll():
+            if descriptor in births:
+                slot, epoch = births.pop(descriptor)
+                poll.unregister(descriptor)
+                if not os.read(descriptor, 1):
+                    control.send(_frame(_FORK_FAILED, slot, epoch, errno.ECHILD))
+                os.close(descriptor)
+                continue
+            packet, descriptors, _, _ = socket.recv_fds(
+                control, _FRAME.size + 1, _DESCRIPTOR_LIMIT, socket.MSG_CMSG_CLOEXEC
+            )
+            if not packet:
+                os._exit(0)
+            magic, version, kind, slot, _, epoch, _, _ = _FRAME.unpack(packet)
+            if (magic, version, kind) != (_MAGIC, _VERSION, _FORK):
+                raise RuntimeError(f"the keeper sent a packet of kind {kind}, version {version}")
+            birth = _fork_worker(control, slot, epoch, descriptors[0], world, list(births))
+            if birth is not None:
+                births[birth] = slot, epoch
+                poll.register(birth, select.POLLIN)
+            for descriptor in descriptors:
+                os.close(descriptor)
 
 
 def _fork_worker(
-    control: socket.socket, slot: int, epoch: int, stderr: int, world: dict[str, Any]
-) -> None:
-    """Forks an intermediate child that forks the worker and exits: the worker becomes the keeper's child."""
+    control: socket.socket,
+    slot: int,
+    epoch: int,
+    stderr: int,
+    world: dict[str, Any],
+    others: list[int],
+) -> int | None:
+    """Forks an intermediate child that forks the worker and exits: the worker becomes the keeper's child.
+
+    Gives a pipe: a byte comes when the worker has announced itself, its end when it died before. ``None`` if the keeper
+    was told that there is no worker.
+    """
     keeper = os.getppid()
+    birth = announced = -1
     try:
+        birth, announced = os.pipe()
         middle = os.fork()
     except OSError as error:
+        for descriptor in (birth, announced):
+            if descriptor >= 0:
+                os.close(descriptor)
         control.send(_frame(_FORK_FAILED, slot, epoch, error.errno))
-        return
+        return None
     if middle:
-        os.waitpid(middle, 0)
-        return
+        os.close(announced)
+        _, status = os.waitpid(middle, 0)
+        if os.WIFEXITED(status) and os.WEXITSTATUS(status):
+            os.close(birth)
+            control.send(_frame(_FORK_FAILED, slot, epoch, os.WEXITSTATUS(status)))
+            return None
+        return birth
     middle = os.getpid()
     try:
         is_middle = os.fork() != 0
     except OSError as error:
-        control.send(_frame(_FORK_FAILED, slot, epoch, error.errno))
-        is_middle = True
+        os._exit(error.errno or errno.EAGAIN)
     if is_middle:
         os._exit(0)
     try:
         _native.become_a_worker(keeper, middle, stderr, [4, 5, 6])
-        os.close(stderr)
+        for descriptor in (stderr, birth, *others):
+            os.close(descriptor)
         _native.announce(control.fileno(), slot, epoch)
         control.close()
+        os.write(announced, b".")
+        os.close(announced)
     except BaseException:
         traceback.print_exc()
         os._exit(1)

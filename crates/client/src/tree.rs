@@ -236,9 +236,11 @@ impl Inner {
         self.lanes.lane(worker.slot).filter(|lane| lane.worker == worker)
     }
 
-    /// A zygote's end concerns only the workers that it was to fork. One that never got ready will not do so next time.
+    /// A zygote's end concerns only the workers that it was to fork. One that ended by itself before it was ready will
+    /// do so next time; one that was killed need not.
     fn zygote_lost(&mut self, end: ZygoteEnd, stderr_tail: &[u8]) {
         let was_ready = self.tree.state == ZygoteState::Ready;
+        let was_killed = matches!(end, ZygoteEnd::Exited(ExitStatus::Signal { .. }));
         self.tree.state = ZygoteState::Absent;
         let how = match end {
             ZygoteEnd::NotStarted { errno } => {
@@ -255,7 +257,7 @@ impl Inner {
         let tail = String::from_utf8_lossy(stderr_tail);
         let text = if tail.is_empty() { how } else { format!("{how}:\n{tail}") };
         for worker in std::mem::take(&mut self.tree.waiting) {
-            self.fail_start(worker.slot, text.clone(), !was_ready);
+            self.fail_start(worker.slot, text.clone(), !was_ready && !was_killed);
         }
     }
 
@@ -316,6 +318,10 @@ impl Inner {
         self.tree.commands = commands;
         self.tree.state = ZygoteState::Absent;
         self.tree.waiting.clear();
+        if self.tree.closing == Closing::Told {
+            // It was the old keeper that was told, perhaps when it was dead already.
+            self.tree.closing = Closing::Asked;
+        }
         for place in 0..self.lanes.lanes.len() {
             if self.lanes.lanes[place].is_some() {
                 let slot = SlotId(u16::try_from(place).unwrap_or(u16::MAX));

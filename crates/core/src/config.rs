@@ -58,8 +58,9 @@ pub struct Config {
     pub kills_max: u8,
     /// Tasks after which a worker is replaced; 0 is never.
     pub tasks_per_worker_max: u32,
-    /// Rounds of failed starts in a row, with no live worker, that make the engine broken: one may
-    /// be a passing shortage.
+    /// Rounds of failed starts in a row, with no live worker, that make the engine broken: enough for
+    /// a storm that kills processes as they start, and with the pauses between them less than a
+    /// second of hope for those that never will.
     pub start_failures_max: u32,
     /// Pause after the first fruitless worker; doubles with each further one in a row.
     pub backoff_min_ns: u64,
@@ -92,7 +93,7 @@ impl Default for Config {
             recheck_ns: 1_000_000,
             kills_max: 3,
             tasks_per_worker_max: 0,
-            start_failures_max: 3,
+            start_failures_max: 5,
             backoff_min_ns: 50_000_000,
             backoff_max_ns: 5_000_000_000,
             spare_linger_ns: 1_000_000_000,

@@ -318,9 +318,11 @@ impl<C: Callee> Worker<C> {
 #[cfg(test)]
 mod tests {
     use std::cell::{Cell, RefCell};
+    use std::os::fd::AsFd;
     use std::rc::{Rc, Weak};
+    use std::sync::Arc;
 
-    use gristmill_shm::{ClientLane, Segment, SegmentOptions};
+    use gristmill_shm::{ClientArena, ClientLane, Segment, SegmentOptions, WorkerArena};
     use gristmill_wire::{
         ANSWER_WORDS, AnswerFrame, Attempt, Epoch, FunctionId, PayloadKind, ReplyKind, SlotId,
         TaskFrame,
@@ -410,7 +412,10 @@ mod tests {
         };
         let lane = segment.worker_lane(SlotId(0)).expect("a slot");
         let options = WorkerOptions { spin: Duration::ZERO, stack_max: usize::MAX };
-        let worker = Rc::new(Worker::new(lane, callee, options));
+        let arena = ClientArena::create(1).expect("memory");
+        let descriptor = arena.as_fd().try_clone_to_owned().expect("a descriptor");
+        let arena = Arc::new(WorkerArena::open(descriptor, SlotId(0)).expect("an arena"));
+        let worker = Rc::new(Worker::new(lane, arena, callee, options));
         *worker.callee.worker.borrow_mut() = Rc::downgrade(&worker);
         worker.run().expect("the rings are sound");
         let mut answers = Vec::new();

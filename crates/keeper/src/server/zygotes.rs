@@ -234,8 +234,9 @@ impl Server {
                 }
             }
             ZygoteFrame::Born { worker, pid } if sender == Some(pid) => {
-                if let Some(pending) = zygote.pending.remove(&worker) {
-                    self.welcome(worker, pid, &pending);
+                match zygote.pending.remove(&worker) {
+                    Some(pending) => self.welcome(worker, pid, &pending),
+                    None => self.disown(pid),
                 }
             }
             ZygoteFrame::ForkFailed { worker, errno } => {
