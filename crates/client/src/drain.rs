@@ -9,7 +9,7 @@ use crate::lanes::Order;
 use crate::lead::Leader;
 
 /// One record, copied out of a result ring.
-enum Arrival {
+pub(crate) enum Arrival {
     Answer(AnswerFrame, Payload),
     /// The initializer returned, or raised this.
     Ready(Option<String>),
@@ -104,7 +104,7 @@ impl Inner {
 const SUBMIT_SHARE: usize = 64;
 
 #[inline]
-fn read_arrival<W: Words>(record: &Record<'_, W>) -> Result<Arrival, FrameError> {
+pub(crate) fn read_arrival<W: Words>(record: &Record<'_, W>) -> Result<Arrival, FrameError> {
     match record.header().kind {
         Kind::Answer => read_answer(record),
         Kind::Ready => {

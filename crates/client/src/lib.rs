@@ -9,6 +9,8 @@ mod batch;
 mod client;
 mod drain;
 mod functions;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod inner;
 mod lanes;
 mod lead;

@@ -7,6 +7,8 @@
 
 mod answer;
 mod callee;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod run;
 
 pub use callee::{Call, Callee, ParentList, Reply};

@@ -68,14 +68,14 @@ pub struct Worker<C> {
 }
 
 /// A task record, copied out of the ring.
-struct Task {
-    frame: TaskFrame,
+pub(crate) struct Task {
+    pub(crate) frame: TaskFrame,
     extension: TaskExtension,
     sequence: u64,
     /// When it was claimed, clock ticks.
     claimed: u64,
     /// Where the payload is in the body, behind the parents.
-    payload_at: usize,
+    pub(crate) payload_at: usize,
 }
 
 enum Step {
@@ -240,7 +240,7 @@ fn wait_for_record(lane: &mut WorkerLane, spin: Duration, mode: BarrierMode) {
     let _ = control.own_bell().sleep(mode, || !tasks.has_record(), Some(SLEEP_MAX));
 }
 
-fn read_definition<W: Words>(
+pub(crate) fn read_definition<W: Words>(
     record: &Record<'_, W>,
     body: &mut Vec<u8>,
 ) -> Result<FunctionId, FrameError> {
@@ -254,7 +254,7 @@ fn read_definition<W: Words>(
 
 /// Copies parents and payload into `body`, and checks that they are where the frame says.
 #[inline]
-fn read_task<W: Words>(
+pub(crate) fn read_task<W: Words>(
     record: &Record<'_, W>,
     claimed: u64,
     body: &mut Vec<u8>,
