@@ -68,5 +68,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(serve::announce, module)?)?;
     module.add_function(wrap_pyfunction!(serve::serve, module)?)?;
     module.add_function(wrap_pyfunction!(serve::is_interrupted, module)?)?;
+    for probe in [
+        wrap_pyfunction!(codec::encode_payload, module)?,
+        wrap_pyfunction!(codec::decode_payload, module)?,
+        wrap_pyfunction!(codec::call_payload, module)?,
+    ] {
+        module.add_function(probe)?;
+    }
     Ok(())
 }
