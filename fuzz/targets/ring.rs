@@ -34,7 +34,11 @@ fn write_one(producer: &mut Producer<HeapWords>, input: &mut Input<'_>) {
     let _ = (producer.has_room(size), producer.free_bytes());
     if let Ok(mut record) = producer.begin(Kind::Answer, 0, body.len()) {
         record.bytes(0, body);
-        if input.byte() & 1 == 0 { record.commit() } else { record.commit_held() };
+        if input.byte() & 1 == 0 {
+            record.commit()
+        } else {
+            record.commit_held()
+        };
     }
     if input.byte() & 1 == 0 {
         producer.publish();
@@ -45,8 +49,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut input = Input(bytes);
     let layout = RingLayout::new(64 << (input.byte() % 7)).expect("a power of two");
     let words = HeapWords::new(layout);
-    let (mut consumer, mut producer) =
-        (Consumer::new(words.clone()), Producer::new(words.clone()));
+    let (mut consumer, mut producer) = (Consumer::new(words.clone()), Producer::new(words.clone()));
     while !input.is_empty() {
         match input.byte() % 8 {
             0..=2 => words.data(u64::from(input.byte())).store(input.word(), Relaxed),

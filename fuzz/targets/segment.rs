@@ -41,7 +41,8 @@ fn use_lanes(segment: &Segment, slot: u16) {
             let _ = record.word(0);
             let _ = lane.tasks.consume();
         }
-        let _ = lane.results.begin(gristmill_wire::Kind::Answer, 0, 8).map(|record| record.commit());
+        let _ =
+            lane.results.begin(gristmill_wire::Kind::Answer, 0, 8).map(|record| record.commit());
         let _ = (lane.control.interrupt_requested(), lane.control.is_stopped());
     }
     let _ = segment.reset_lane(SlotId(slot), Epoch(1));
