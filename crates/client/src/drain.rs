@@ -9,7 +9,7 @@ use crate::lanes::{Lanes, Order};
 use crate::lead::Leader;
 
 /// One record, copied out of a result ring.
-enum Arrival {
+pub(crate) enum Arrival {
     Answer(AnswerFrame, Payload),
     /// An answer with blocks; its descriptor.
     ArenaAnswer(AnswerFrame, Vec<u8>),
@@ -146,7 +146,7 @@ impl Inner {
 const SUBMIT_SHARE: usize = 64;
 
 #[inline]
-fn read_arrival<W: Words>(record: &Record<'_, W>) -> Result<Arrival, FrameError> {
+pub(crate) fn read_arrival<W: Words>(record: &Record<'_, W>) -> Result<Arrival, FrameError> {
     match record.header().kind {
         Kind::Answer => read_answer(record),
         Kind::Ready => {

@@ -13,6 +13,8 @@ mod bundle;
 mod client;
 mod drain;
 mod functions;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod inner;
 mod lanes;
 mod lead;

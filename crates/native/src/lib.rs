@@ -84,5 +84,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(nested::nested_cancel, module)?)?;
     module.add_function(wrap_pyfunction!(nested::nested_watch, module)?)?;
     module.add_function(wrap_pyfunction!(nested::nested_wait, module)?)?;
+    for probe in [
+        wrap_pyfunction!(codec::encode_payload, module)?,
+        wrap_pyfunction!(codec::decode_payload, module)?,
+        wrap_pyfunction!(codec::call_payload, module)?,
+    ] {
+        module.add_function(probe)?;
+    }
     Ok(())
 }

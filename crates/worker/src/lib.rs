@@ -7,6 +7,8 @@
 
 mod answer;
 mod callee;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod nested;
 mod run;
 mod tickets;

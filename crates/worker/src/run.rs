@@ -122,7 +122,7 @@ pub(crate) struct Task {
     /// When it was claimed, clock ticks.
     claimed: u64,
     /// Where the payload is in the body, behind the parents.
-    payload_at: usize,
+    pub(crate) payload_at: usize,
 }
 
 pub(crate) enum Step {
@@ -361,7 +361,7 @@ fn read_reply<W: Words>(record: &Record<'_, W>, body: &mut Vec<u8>) -> Result<u6
     Ok(word)
 }
 
-fn read_definition<W: Words>(
+pub(crate) fn read_definition<W: Words>(
     record: &Record<'_, W>,
     arena: &WorkerArena,
     body: &mut Vec<u8>,
@@ -381,7 +381,7 @@ fn read_definition<W: Words>(
 
 /// Copies parents and payload into `body`, and checks that they are where the frame says.
 #[inline]
-fn read_task<W: Words>(
+pub(crate) fn read_task<W: Words>(
     record: &Record<'_, W>,
     claimed: u64,
     arena: &WorkerArena,

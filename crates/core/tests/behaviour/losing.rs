@@ -155,10 +155,10 @@ fn an_initializer_that_fails_breaks_the_engine_with_its_text() {
 }
 
 #[test]
-fn three_failed_starts_in_a_row_break_the_engine_and_fewer_do_not() {
+fn five_failed_starts_in_a_row_break_the_engine_and_fewer_do_not() {
     let mut engine = starting(Config { spare_max: 0, ..Config::default() });
     let task = engine.submit();
-    for failures in 1..=3 {
+    for failures in 1..=5 {
         assert_eq!(engine.status(task), None, "after {} failures", failures - 1);
         let failure = StartFailure { text: "fork: EAGAIN".into(), permanent: false };
         engine.core.slot_failed(SlotId(0), failure, engine.now, &mut engine.port);

@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use super::malformed;
 use crate::object::Owned;
 
 /// Takes large parts in.
@@ -46,6 +47,17 @@ pub trait BlockSource {
     /// # Errors
     /// As [`Self::bytes`]; `MemoryError`.
     fn memory(&self, py: Python<'_>, index: u32) -> PyResult<Owned>;
+}
+
+/// No blocks at all.
+impl BlockSource for () {
+    fn bytes(&self, index: u32) -> PyResult<(*const u8, usize)> {
+        Err(malformed(&format!("it names block {index} and has none")))
+    }
+
+    fn memory(&self, _py: Python<'_>, index: u32) -> PyResult<Owned> {
+        Err(malformed(&format!("it names block {index} and has none")))
+    }
 }
 
 /// Runs `body` with the contiguous buffer of an object; `None` when it has none.

@@ -108,7 +108,7 @@ fn decode_native_call(
     (arrays, blocks): (&ArrayTypes, &dyn BlockSource),
     arguments: &mut Arguments,
 ) -> PyResult<()> {
-    let mut decoder = Decoder { py, rest: bytes, parents, arrays, blocks, depth: 0 };
+    let mut decoder = Decoder { py, rest: bytes, parents, arrays, blocks, depth: 0, owed: 0 };
     let [positional, named] = decoder.array()?;
     arguments.positional = usize::from(positional);
     for _ in 0..usize::from(positional) + usize::from(named) {
@@ -116,7 +116,7 @@ fn decode_native_call(
         arguments.values.push(value.into_ptr());
     }
     if named > 0 {
-        arguments.names = Some(decoder.tuple(u32::from(named))?);
+        arguments.names = Some(decoder.names(named)?);
     }
     decoder.end()
 }
@@ -153,7 +153,7 @@ pub fn decode_value(
     if let Some(&(tag::PICKLE | tag::PICKLE_WITH_BLOCKS)) = bytes.first() {
         return super::pickle::load_pickle(py, bytes, parents, blocks);
     }
-    let mut decoder = Decoder { py, rest: bytes, parents, arrays, blocks, depth: 0 };
+    let mut decoder = Decoder { py, rest: bytes, parents, arrays, blocks, depth: 0, owed: 0 };
     let value = decoder.value()?;
     decoder.end()?;
     Ok(value)
@@ -167,6 +167,8 @@ pub struct Decoder<'a, 'py, P> {
     arrays: &'a ArrayTypes,
     blocks: &'a dyn BlockSource,
     depth: u32,
+    /// Elements that the containers around this place still lack.
+    owed: usize,
 }
 
 impl<'a, P: Parents> Decoder<'a, '_, P> {
@@ -189,8 +191,9 @@ impl<'a, P: Parents> Decoder<'a, '_, P> {
 
     fn count(&mut self) -> PyResult<u32> {
         let count = u32::from_le_bytes(self.array()?);
-        // Each element needs a byte at least: no count can make us allocate more than the payload justifies.
-        if count as usize > self.rest.len() {
+        // Each element needs a byte at least, here and in the containers around: all counts together cannot make us
+        // allocate more than the payload justifies.
+        if (count as usize).saturating_add(self.owed) > self.rest.len() {
             return Err(malformed("it counts more elements than it has bytes"));
         }
         Ok(count)
@@ -315,13 +318,30 @@ impl<'a, P: Parents> Decoder<'a, '_, P> {
         Owned::or_raise(self.py, object)
     }
 
+    /// The names of arguments: CPython trusts its callers that they are strings.
+    fn names(&mut self, count: u8) -> PyResult<Owned> {
+        let names = self.tuple(u32::from(count))?;
+        for index in 0..isize::from(count) {
+            // SAFETY: `names` is a full tuple of `count` items.
+            let is_name = unsafe {
+                ffi::PyUnicode_CheckExact(ffi::PyTuple_GET_ITEM(names.as_ptr(), index)) != 0
+            };
+            if !is_name {
+                return Err(malformed("the name of an argument in it is no string"));
+            }
+        }
+        Ok(names)
+    }
+
     fn tuple(&mut self, count: u32) -> PyResult<Owned> {
         let count = (count as usize).cast_signed();
         // SAFETY: a new tuple's items are set once each, in order, before anybody else sees it; dropping it early drops
         // those that were set.
         unsafe {
             let tuple = Owned::or_raise(self.py, ffi::PyTuple_New(count))?;
+            self.owed += count.cast_unsigned();
             for index in 0..count {
+                self.owed -= 1;
                 let value = self.value()?;
                 ffi::PyTuple_SET_ITEM(tuple.as_ptr(), index, value.into_ptr());
             }
@@ -334,7 +354,9 @@ impl<'a, P: Parents> Decoder<'a, '_, P> {
         // SAFETY: as for tuples.
         unsafe {
             let list = Owned::or_raise(self.py, ffi::PyList_New(count))?;
+            self.owed += count.cast_unsigned();
             for index in 0..count {
+                self.owed -= 1;
                 let value = self.value()?;
                 ffi::PyList_SET_ITEM(list.as_ptr(), index, value.into_ptr());
             }

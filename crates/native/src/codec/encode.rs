@@ -39,11 +39,16 @@ struct Encoder<'a, P> {
     blocks: &'a mut dyn BlockSink,
     /// Mutable objects met so far: one met twice is left to pickle, which keeps it one object.
     mutable: Vec<*mut ffi::PyObject>,
+    /// Elements of tuples that others refer to as well, counted at each meeting.
+    shared: usize,
     depth: u32,
 }
 
 /// More mutable objects than this are left to pickle, whose table of them is a hash.
 const MUTABLE_MAX: usize = 32;
+/// Tuples that are referred to from many places are written once for each: with more elements than this, which a few
+/// tuples of tuples of one another reach (2^24 from 24 pairs), pickle writes each of them once.
+const SHARED_MAX: usize = 1 << 16;
 
 /// Appends the encoding of one value to `out`.
 ///
@@ -56,7 +61,7 @@ pub unsafe fn encode_value(
     blocks: &mut dyn BlockSink,
 ) -> Encoded {
     let mut encoder =
-        Encoder { out, parents: &mut (), arrays, blocks, mutable: Vec::new(), depth: 0 };
+        Encoder { out, parents: &mut (), arrays, blocks, mutable: Vec::new(), shared: 0, depth: 0 };
     // SAFETY: passed on from the caller.
     unsafe { encoder.value(object) }
 }
@@ -81,7 +86,8 @@ pub unsafe fn encode_call<P: ParentSink>(
         return Encoded::Foreign;
     };
     out.extend_from_slice(&[tag::CALL, positional_byte, named_byte]);
-    let mut encoder = Encoder { out, parents, arrays, blocks, mutable: Vec::new(), depth: 0 };
+    let mut encoder =
+        Encoder { out, parents, arrays, blocks, mutable: Vec::new(), shared: 0, depth: 0 };
     for &argument in arguments {
         // SAFETY: passed on from the caller.
         let encoded = unsafe { encoder.value(argument) };
@@ -261,6 +267,12 @@ impl<P: ParentSink> Encoder<'_, P> {
         // SAFETY: `object` is a tuple and `index` below its size, here and in the loop.
         unsafe {
             let size = ffi::PyTuple_GET_SIZE(object);
+            if ffi::Py_REFCNT(object) > 1 {
+                self.shared += size.cast_unsigned();
+                if self.shared > SHARED_MAX {
+                    return Encoded::Foreign;
+                }
+            }
             let mut encoded = self.counted(tag::TUPLE, size.cast_unsigned());
             for index in 0..size {
                 if encoded != Encoded::Native {

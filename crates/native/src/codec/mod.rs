@@ -16,12 +16,14 @@ mod blocks;
 mod decode;
 mod encode;
 mod pickle;
+mod probe;
 
 pub use array::ArrayTypes;
 pub use blocks::{BlockSink, BlockSource, with_buffer};
 pub use decode::{Arguments, Parents, decode_call, decode_value, malformed};
 pub use encode::{Encoded, ParentSink, encode_call, encode_value};
 pub use pickle::{pickle_call, pickle_value};
+pub use probe::{call_payload, decode_payload, encode_payload};
 
 /// First byte of each encoded value.
 mod tag {

@@ -1,0 +1,211 @@
+"""Hostile payloads give a value or an exception; values that were sent come back equal."""
+
+import contextlib
+import gc
+import math
+import pickle
+import struct
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from gristmill._native import call_payload, decode_payload, encode_payload
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+import gristmill
+
+# What follows this byte is a pickle, which runs code by design: nothing makes that harmless.
+PICKLE = 33
+CALL = 32
+TUPLE = 12
+DEFAULT = settings(
+    deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(-(1 << 200), 1 << 200),
+    st.floats(),
+    st.complex_numbers(),
+    st.text(st.characters()),  # with lone surrogates
+    st.text(st.characters(codec="ascii"), max_size=300),
+    st.binary(max_size=300),
+)
+HASHABLE = st.one_of(SCALARS, st.tuples(SCALARS, SCALARS))
+
+
+def containers(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.one_of(
+        st.lists(values, max_size=5),
+        st.lists(values, max_size=5).map(tuple),
+        st.dictionaries(HASHABLE, values, max_size=5),
+    )
+
+
+VALUES = st.recursive(SCALARS, containers, max_leaves=30)
+
+
+@st.composite
+def tangled(draw: st.DrawFn) -> Any:
+    """Lists, dicts and tuples that refer to one another, in circles too."""
+    parts: list[Any] = [draw(VALUES)]
+    for _ in range(draw(st.integers(1, 6))):
+        refer = st.lists(st.sampled_from(range(len(parts))), max_size=4)
+        members = [parts[index] for index in draw(refer)]
+        kind = draw(st.sampled_from([list, tuple, lambda values: dict(enumerate(values))]))
+        parts.append(kind(members))
+    for part in parts:
+        if isinstance(part, list) and draw(st.booleans()):
+            part.append(parts[-1])
+    return parts[-1]
+
+
+def shape(value: Any) -> list[Any]:
+    """A value as a flat list: types, bits of numbers, and where mutable objects are met again."""
+    met: dict[int, int] = {}
+    out: list[Any] = []
+
+    def walk(value: Any) -> None:
+        out.append(type(value))
+        if isinstance(value, (list, dict)):
+            if id(value) in met:
+                out.append(("again", met[id(value)]))
+                return
+            met[id(value)] = len(met)
+        if isinstance(value, (list, tuple)):
+            out.append(len(value))
+            for part in value:
+                walk(part)
+        elif isinstance(value, dict):
+            out.append(len(value))
+            for key, part in value.items():
+                walk(key)
+                walk(part)
+        elif isinstance(value, float):
+            out.append("nan" if math.isnan(value) else struct.pack("d", value))
+        elif isinstance(value, complex):
+            walk(value.real)
+            walk(value.imag)
+        else:
+            out.append(value)
+
+    walk(value)
+    return out
+
+
+def as_pickle_has_it(value: Any) -> list[Any]:
+    return shape(pickle.loads(pickle.dumps(value, protocol=5)))
+
+
+REFUSALS = (ValueError, TypeError, OverflowError)  # TypeError: a dict's key that is a list
+
+
+def decode_or_refuse(payload: bytes) -> None:
+    """A crash would end the test run."""
+    assume(not payload.startswith(bytes([PICKLE])))
+    with contextlib.suppress(*REFUSALS):
+        shape(decode_payload(payload))
+
+
+@DEFAULT
+@given(st.binary(max_size=200))
+def test_arbitrary_bytes_are_a_value_or_refused(payload: bytes) -> None:
+    decode_or_refuse(payload)
+
+
+@DEFAULT
+@given(st.lists(st.integers(0, 17), max_size=60).map(bytes))
+def test_arbitrary_tags_and_small_counts_are_a_value_or_refused(payload: bytes) -> None:
+    decode_or_refuse(payload)
+
+
+@DEFAULT
+@given(VALUES, st.data())
+def test_a_damaged_payload_is_a_value_or_refused(value: Any, data: st.DataObject) -> None:
+    payload = bytearray(encode_payload(value))
+    for _ in range(data.draw(st.integers(1, 4))):
+        payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(payload)))
+    decode_or_refuse(bytes(payload))
+    decode_or_refuse(bytes(payload[:cut]))
+
+
+@DEFAULT
+@given(st.lists(st.integers(0, 17), max_size=60).map(bytes), st.sampled_from([sorted, dict, max]))
+def test_a_hostile_call_calls_or_refuses(payload: bytes, function: Any) -> None:
+    for called in (lambda *args, **kwargs: None, function):
+        with contextlib.suppress(*REFUSALS):
+            call_payload(called, bytes([CALL]) + payload)
+
+
+def test_a_name_that_is_no_string_is_refused() -> None:
+    named_true = bytes([CALL, 0, 1, 1])
+    assert call_payload(dict, named_true + b"\x08\x01a") == {"a": True}
+    with pytest.raises(ValueError, match="no string"):
+        call_payload(dict, named_true + b"\x03\x07")
+
+
+def test_nested_counts_allocate_no_more_than_the_payload_justifies() -> None:
+    size = 1 << 16
+    heads = [bytes([TUPLE]) + (size - 300).to_bytes(4, "little") for _ in range(24)]
+    payload = b"".join(heads).ljust(size, b"\0")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="more elements"):
+            decode_payload(payload)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 16 * size, "one tuple of pointers, not 24"
+
+
+def test_tuples_of_one_another_stay_small() -> None:
+    value: Any = (1,)
+    for _ in range(23):
+        value = (value, value)
+    payload = encode_payload(value)
+    assert len(payload) < 1000
+    decoded = decode_payload(payload)
+    assert decoded[0] is decoded[1]
+
+
+@DEFAULT
+@given(st.one_of(VALUES, tangled()))
+def test_the_codec_gives_what_pickle_gives(value: Any) -> None:
+    assert shape(decode_payload(encode_payload(value))) == as_pickle_has_it(value)
+
+
+def echo(value: Any) -> Any:
+    return value
+
+
+@pytest.fixture(scope="module")
+def executor() -> Iterator[Any]:
+    with gristmill.Executor(max_workers=1) as executor:
+        yield executor
+
+
+@settings(DEFAULT, max_examples=200)
+@given(value=st.one_of(VALUES, tangled()))
+def test_a_value_there_and_back_is_what_pickle_gives(executor: Any, value: Any) -> None:
+    assert shape(executor.submit(echo, value).result()) == as_pickle_has_it(value)
+
+
+def test_refused_payloads_leave_nothing_behind() -> None:
+    payload = encode_payload([[("x" * 300, [b"y"])], {"k": ["v"]}])[:-1]
+
+    def refuse() -> None:
+        with pytest.raises(ValueError, match="too early"):
+            decode_payload(payload)
+
+    refuse()
+    gc.collect()
+    before = len(gc.get_objects())
+    for _ in range(100):
+        refuse()
+    gc.collect()
+    assert len(gc.get_objects()) - before < 50
