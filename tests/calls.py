@@ -43,6 +43,13 @@ def enter(path: str, value: Any = None) -> Any:
     return value
 
 
+def enter_if_path(path: str) -> str:
+    """As ``enter``, at a gate if there is one."""
+    if path:
+        enter(path)
+    return path
+
+
 def enter_and_ignore(path: str) -> None:
     """As ``enter``, and does not let itself be interrupted."""
     while True:

@@ -156,8 +156,11 @@ def test_an_exception_of_the_iterable_reaches_the_caller(shared: Executor) -> No
         list(shared.map(calls.same, items()))
 
 
-def test_a_dropped_map_cancels_what_has_not_started(executor: Executor, gate: Gate) -> None:
-    results = executor.map(calls.enter, [gate.path] * 100)
+def test_a_map_dropped_after_a_result_cancels_what_has_not_started(
+    executor: Executor, gate: Gate
+) -> None:
+    results = executor.map(calls.enter_if_path, ["", *[gate.path] * 99])
+    assert next(results) == ""
     gate.wait_entered()
     del results
     gate.close()
@@ -165,6 +168,12 @@ def test_a_dropped_map_cancels_what_has_not_started(executor: Executor, gate: Ga
     stats = executor.stats()
     assert stats["cancelled"] + stats["succeeded"] == 100
     assert stats["cancelled"] >= 90
+
+
+def test_a_map_that_nobody_asks_for_results_runs_all_the_same(executor: Executor) -> None:
+    executor.map(calls.same, range(20_000))
+    executor.shutdown()
+    assert executor.stats()["succeeded"] == 20_000
 
 
 def test_every_item_of_a_map_has_its_own_crash(executor: Executor) -> None:
