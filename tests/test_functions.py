@@ -266,7 +266,9 @@ def test_a_module_that_is_reloaded_with_the_same_object_name(
     missing.write_text("def value():\n    return 1\n")
     module = importlib.import_module("gone_module")
     missing.unlink()
-    (tmp_path / "__pycache__").exists() and [one.unlink() for one in (tmp_path / "__pycache__").iterdir()]  # type: ignore[func-returns-value]
+    (tmp_path / "__pycache__").exists() and [
+        one.unlink() for one in (tmp_path / "__pycache__").iterdir()
+    ]  # type: ignore[func-returns-value]
     with pytest.raises(ModuleNotFoundError, match="gone_module"):
         shared.submit(module.value).result()
     sys.modules.pop("gone_module")

@@ -5,14 +5,12 @@ from __future__ import annotations
 import atexit
 import concurrent.futures
 import os
-import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from gristmill import _native, _world
 from gristmill._completion import Registry
-from gristmill._errors import StartError
 from gristmill._progress import with_progress
 
 R = TypeVar("R")
@@ -74,8 +72,6 @@ class Executor(_native.Engine, concurrent.futures.Executor):
             raise ValueError(f'start must be "fork" or "spawn", not {start!r}')
         if when_full not in ("block", "raise"):
             raise ValueError(f'when_full must be "block" or "raise", not {when_full!r}')
-        if not sys.platform.startswith("linux"):
-            raise StartError(f"Gristmill's engine runs on Linux; {sys.platform} lacks memfd, futex and pidfd")
         self._initializer = (initializer, initargs)
         self._preload = tuple(preload)
         self._max_workers = max_workers or _native.cpu_count()
@@ -172,7 +168,9 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         :param timeout_retries: how often a task that ran out of time is run again.
         :param priority: higher runs earlier.
         """
-        return TaskOptions(self, timeout, deadline, retries, loss_retries, timeout_retries, priority, grace)
+        return TaskOptions(
+            self, timeout, deadline, retries, loss_retries, timeout_retries, priority, grace
+        )
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Takes no more tasks; with ``wait`` returns when all are completed, their callbacks too, and every process is gone."""

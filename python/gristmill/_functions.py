@@ -100,7 +100,18 @@ def _walk(module: types.ModuleType, qualified_name: str) -> Any:
 
 
 #: Values of these types never change, so their identity is enough.
-_CONSTANT = (type(None), bool, int, float, complex, str, bytes, range, type(...), type(NotImplemented))
+_CONSTANT = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    range,
+    type(...),
+    type(NotImplemented),
+)
 
 
 def captures(function: Any) -> tuple[list[tuple[Any, tuple[str, ...]]], bool]:

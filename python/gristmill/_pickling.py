@@ -63,7 +63,9 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             if known is future:
                 return index
         if len(self.futures) == _PARENTS_MAX:
-            raise UnpicklableError(f"a call can have at most {_PARENTS_MAX} futures in its arguments")
+            raise UnpicklableError(
+                f"a call can have at most {_PARENTS_MAX} futures in its arguments"
+            )
         self.futures.append(future)
         return len(self.futures) - 1
 
@@ -138,7 +140,9 @@ def _parts(path: str, value: Any) -> list[tuple[str, Any]]:
         return [(f"{path}[{index}]", part) for index, part in enumerate(value)]
     parts = [(f"{path}.{name}", part) for name, part in getattr(value, "__dict__", {}).items()]
     code = getattr(value, "__code__", None)
-    for name, cell in zip(getattr(code, "co_freevars", ()), getattr(value, "__closure__", None) or ()):
+    for name, cell in zip(
+        getattr(code, "co_freevars", ()), getattr(value, "__closure__", None) or ()
+    ):
         parts.append((f"{path} captures {name!r}", cell.cell_contents))
     names = getattr(code, "co_names", ())
     used = getattr(value, "__globals__", {})

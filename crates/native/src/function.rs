@@ -64,28 +64,39 @@ impl FunctionCache {
         }
     }
 
-    /// Remembers a function; its definition reaches the client's table if it is new there.
-    pub fn insert(&mut self, described: Described, client: &Client) -> FunctionId {
+    /// Remembers a function; its definition reaches the client's table if it is new there. What is forgotten for it is
+    /// handed back: to let go of it may run Python code, which must not find the cache borrowed.
+    pub fn insert(&mut self, described: Described, client: &Client) -> (FunctionId, Forgotten) {
         let Described { function, definition, name, identity } = described;
         let id = client.define(&definition, &name);
         self.last = None;
+        let mut forgotten = Forgotten::default();
         if self.entries.len() >= ENTRIES_MAX {
-            self.clear(client);
+            forgotten = self.clear(client);
         }
         let entry = Entry { function, id, identity };
         if let Some(old) = self.entries.insert(entry.function.as_ptr() as usize, entry) {
             client.forget(old.id);
+            forgotten.entries.push(old);
         }
-        id
+        (id, forgotten)
     }
 
-    /// Lets go of every function.
-    pub fn clear(&mut self, client: &Client) {
+    /// Forgets every function.
+    pub fn clear(&mut self, client: &Client) -> Forgotten {
         self.last = None;
-        for (_, entry) in self.entries.drain() {
+        let entries: Vec<Entry> = self.entries.drain().map(|(_, entry)| entry).collect();
+        for entry in &entries {
             client.forget(entry.id);
         }
+        Forgotten { entries }
     }
+}
+
+/// Functions that the cache has let go of, to be dropped when it is not borrowed.
+#[derive(Default)]
+pub struct Forgotten {
+    entries: Vec<Entry>,
 }
 
 /// A function on its way into the cache.

@@ -23,7 +23,7 @@ impl Engine {
         if wait {
             self.interruptible(py, None, |slice| client.wait_for_end(slice))?;
         }
-        self.functions.with(py, |functions| functions.clear(client));
+        drop(self.functions.with(py, |functions| functions.clear(client)));
         Ok(())
     }
 

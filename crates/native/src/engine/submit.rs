@@ -199,11 +199,17 @@ impl Engine {
         if let Some(id) = self.functions.with(py, |functions| functions.find(py, function)) {
             return Ok(id);
         }
-        // SAFETY: callers hand in live objects only.
-        let function = unsafe { Bound::from_borrowed_ptr(py, function) };
-        // Describing a function runs Python code, which may submit: the cache is not borrowed meanwhile.
-        let described = crate::function::describe(&function)?;
-        Ok(self.functions.with(py, |functions| functions.insert(described, client)))
+        // Attached, so that PyO3 releases at once what the cache lets go of.
+        Python::attach(|_| {
+            // SAFETY: callers hand in live objects only.
+            let function = unsafe { Bound::from_borrowed_ptr(py, function) };
+            // Describing a function runs Python code, which may submit: the cache is not borrowed meanwhile.
+            let described = crate::function::describe(&function)?;
+            let (id, forgotten) =
+                self.functions.with(py, |functions| functions.insert(described, client));
+            drop(forgotten);
+            Ok(id)
+        })
     }
 }
 
