@@ -9,10 +9,12 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 
-import calls
-import gristmill
 import pytest
+
+import gristmill
 from gristmill import Executor, Future
+
+import calls
 from stage import Gate
 
 MakeExecutor = Callable[..., Executor]

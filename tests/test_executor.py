@@ -10,11 +10,13 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-import calls
-import gristmill
 import pytest
-from stage import Gate
+
+import gristmill
 from gristmill import Executor, Future
+
+import calls
+from stage import Gate
 
 MakeExecutor = Callable[..., Executor]
 

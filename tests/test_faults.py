@@ -13,10 +13,12 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from pathlib import Path
 
-import calls
-import gristmill
 import pytest
+
+import gristmill
 from gristmill import Executor, StartError, TaskTimeout, UnpicklableError, WorkerLost
+
+import calls
 from stage import Gate, Script, descent, family, keepers, lives, zygotes
 
 MakeExecutor = Callable[..., Executor]
@@ -402,11 +404,11 @@ def test_an_unpicklable_exception_arrives_as_text(shared: Executor) -> None:
     def locked() -> None:
         raise WithLock("cannot travel")
 
-    with pytest.raises(gristmill.RemoteError, match="Odd.*1 and 2") as caught:
+    with pytest.raises(gristmill.RemoteError, match=r"Odd.*1 and 2") as caught:
         shared.submit(odd).result()
     assert "in odd" in str(caught.value.__cause__)
     assert caught.value.type_name.endswith("Odd")
-    with pytest.raises(gristmill.RemoteError, match="WithLock.*cannot travel"):
+    with pytest.raises(gristmill.RemoteError, match=r"WithLock.*cannot travel"):
         shared.submit(locked).result()
 
 

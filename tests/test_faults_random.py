@@ -13,10 +13,12 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import calls
-import gristmill
 import pytest
+
+import gristmill
 from gristmill import Executor
+
+import calls
 from stage import descent, keepers
 
 SEEDS = range(int(os.environ.get("GRISTMILL_FAULT_SEEDS", "2")))

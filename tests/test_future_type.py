@@ -9,9 +9,11 @@ import sys
 import weakref
 from collections.abc import Callable
 
-import calls
 import pytest
+
 from gristmill import Executor, Future
+
+import calls
 from stage import Gate
 
 
@@ -180,7 +182,7 @@ def test_its_text(shared: Executor, make_executor: Callable[..., Executor]) -> N
     failed = shared.submit(calls.fail)
     failed.exception()
     assert "finished raised ValueError" in repr(failed)
-    assert future == future  # noqa: PLR0124 - identity is what is tested
+    assert future == future
     assert future != failed
     assert len({future, failed, future}) == 2
 

@@ -7,8 +7,9 @@ import inspect
 import subprocess
 import sys
 
-import gristmill
 import pytest
+
+import gristmill
 from gristmill import Executor, Future, TaskOptions
 
 NAMES = [
@@ -40,19 +41,19 @@ SIGNATURES = {
     "priority=0, grace=1.0)",
     "Executor.shutdown": "(self, wait=True, *, cancel_futures=False)",
     "Executor.stats": "(self, /)",
-    "Executor.submit": "(fn, /, *args, **kwargs)",
+    "Executor.submit": "(self, fn, /, *args, **kwargs)",
     "Executor.submit_many": "(self, fn, /, *iterables)",
-    "Future.add_done_callback": "(fn)",
-    "Future.cancel": "(running=False, grace=1.0)",
-    "Future.cancelled": "()",
-    "Future.done": "()",
-    "Future.exception": "(timeout=None)",
-    "Future.result": "(timeout=None)",
-    "Future.running": "()",
-    "Future.tags": "()",
+    "Future.add_done_callback": "(self, /, fn)",
+    "Future.cancel": "(self, /, running=False, grace=1.0)",
+    "Future.cancelled": "(self, /)",
+    "Future.done": "(self, /)",
+    "Future.exception": "(self, /, timeout=None)",
+    "Future.result": "(self, /, timeout=None)",
+    "Future.running": "(self, /)",
+    "Future.tags": "(self, /)",
     "TaskOptions.map": "(self, fn, /, *iterables, timeout=None, chunksize=1, buffersize=None, ordered=True, "
     "progress=False)",
-    "TaskOptions.submit": "(fn, /, *args, **kwargs)",
+    "TaskOptions.submit": "(self, fn, /, *args, **kwargs)",
     "build_info": "()",
     "wait_any": "(futures, timeout=None)",
 }

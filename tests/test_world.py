@@ -14,10 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import calls
-import gristmill
 import pytest
+
+import gristmill
 from gristmill import Executor
+
+import calls
 from stage import Gate, Script, descent, keepers, lives
 
 MakeExecutor = Callable[..., Executor]

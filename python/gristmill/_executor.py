@@ -30,7 +30,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         task fails with ``StartError``.
     :param initargs: arguments of the initializer.
     :param max_tasks_per_child: a worker is replaced after this many tasks; never if not given.
-    :param start: ``"fork"`` forks workers from a warm single-threaded zygote; ``"spawn"`` starts an interpreter for each.
+    :param start: ``"fork"`` forks workers from a warm single-threaded zygote; ``"spawn"`` starts an interpreter each.
     :param preload: names of modules that the zygote imports once for all workers.
     :param output: whether what tasks print reaches this process's standard output and error.
     :param threads_per_worker: threads that BLAS and OpenMP may use in each worker; the worker's share of the cores if
@@ -93,7 +93,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         world = _world.describe(self._initializer, self._preload, self._threads, self._spin_us)
         return world, _world.program(self._output)
 
-    def map(  # type: ignore[override]
+    def map(
         self,
         fn: Callable[..., R],
         /,
@@ -173,7 +173,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         )
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Takes no more tasks; with ``wait`` returns when all are completed, their callbacks too, and every process is gone."""
+        """Takes no more tasks; with ``wait`` returns when all are completed, callbacks too, and no process is left."""
         _living.discard(self)
         self._shut_down(wait, cancel_futures)
         if wait and self._registry is not None:

@@ -54,7 +54,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if type(obj) is _native.Future:
             return _fill, (self._index(obj),)
         if type(obj) is functools._lru_cache_wrapper and not _is_found_by_name(obj):
-            parameters = obj.cache_parameters()  # type: ignore[attr-defined]
+            parameters = obj.cache_parameters()
             return _cached, (obj.__wrapped__, parameters["maxsize"], parameters["typed"])
         return super().reducer_override(obj)
 
@@ -141,7 +141,7 @@ def _parts(path: str, value: Any) -> list[tuple[str, Any]]:
     parts = [(f"{path}.{name}", part) for name, part in getattr(value, "__dict__", {}).items()]
     code = getattr(value, "__code__", None)
     for name, cell in zip(
-        getattr(code, "co_freevars", ()), getattr(value, "__closure__", None) or ()
+        getattr(code, "co_freevars", ()), getattr(value, "__closure__", None) or (), strict=False
     ):
         parts.append((f"{path} captures {name!r}", cell.cell_contents))
     names = getattr(code, "co_names", ())

@@ -5,6 +5,7 @@ An exception that does not survive the journey arrives as ``RemoteError`` with i
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import traceback
 
@@ -38,7 +39,7 @@ def load_exception(data: bytes) -> BaseException:
         error: BaseException = RemoteError(f"{name}: {message}", name)
         error.__cause__ = RemoteTraceback(text)
         return error
-    for (outer, how), (inner, _) in zip(links, links[1:]):
+    for (outer, how), (inner, _) in itertools.pairwise(links):
         if how == "cause":
             outer.__cause__ = inner
         else:

@@ -1,8 +1,9 @@
 """A worker's world: what it takes over from the caller, and what is its own.
 
-Taken over, as they are when the engine starts its zygote: the working directory, ``sys.path``, ``sys.argv``, the environment, the
-umask, the locale, the warning filters and the interpreter's flags. Not taken over: ``logging``, which is unconfigured,
-and the state of random generators, which are seeded anew in each worker (``random`` and numpy's global one).
+Taken over, as they are when the engine starts its zygote: the working directory, ``sys.path``, ``sys.argv``, the
+environment, the umask, the locale, the warning filters and the interpreter's flags. Not taken over: ``logging``, which
+is unconfigured, and the state of random generators, which are seeded anew in each worker (``random`` and numpy's global
+one).
 """
 
 from __future__ import annotations
