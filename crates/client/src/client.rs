@@ -240,7 +240,7 @@ impl Client {
             return false;
         }
         let before = inner.watched.len();
-        let listeners = inner.watched.entry(task).or_insert_with(Listeners::default);
+        let listeners = inner.watched.entry(task).or_default();
         listeners.callbacks |= callbacks;
         listeners.waiters |= !callbacks;
         inner.lanes.listeners += inner.watched.len() - before;

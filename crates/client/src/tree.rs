@@ -216,7 +216,8 @@ impl Inner {
                 if self.lane_of(worker).is_some() {
                     let text = String::from_utf8_lossy(&text);
                     let by = self.tree.origin();
-                    let text = format!("worker {} could not be started by {by}: {text}", worker.slot.0);
+                    let text =
+                        format!("worker {} could not be started by {by}: {text}", worker.slot.0);
                     self.fail_start(worker.slot, text, false);
                 }
             }

@@ -5,8 +5,8 @@ mod end;
 mod map;
 mod options;
 mod outcome;
-mod submit;
 mod service;
+mod submit;
 mod wait;
 
 use std::cell::RefCell;

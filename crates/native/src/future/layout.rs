@@ -268,14 +268,11 @@ unsafe extern "C" fn set_attribute(
     }
 }
 
-#[cfg(Py_3_13)]
-use ffi::{PyObject_ClearManagedDict, PyObject_VisitManagedDict};
-
-#[cfg(all(Py_3_12, not(Py_3_13)))]
+#[cfg(Py_3_12)]
 unsafe extern "C" {
-    #[link_name = "_PyObject_ClearManagedDict"]
+    #[cfg_attr(not(Py_3_13), link_name = "_PyObject_ClearManagedDict")]
     fn PyObject_ClearManagedDict(object: *mut ffi::PyObject);
-    #[link_name = "_PyObject_VisitManagedDict"]
+    #[cfg_attr(not(Py_3_13), link_name = "_PyObject_VisitManagedDict")]
     fn PyObject_VisitManagedDict(
         object: *mut ffi::PyObject,
         visit: ffi::visitproc,

@@ -49,9 +49,7 @@ pub(super) unsafe extern "C" fn failed(
 ) -> *mut ffi::PyObject {
     // SAFETY: as above.
     unsafe {
-        with_future(object, |future| {
-            Ok(crate::raw::boolean(matches!(look(future)?, Look::Failed)))
-        })
+        with_future(object, |future| Ok(crate::raw::boolean(matches!(look(future)?, Look::Failed))))
     }
 }
 
