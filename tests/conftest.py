@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from stage import Gate, Script
 
 from gristmill import Executor
+
+from stage import Gate, Script
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from gristmill._native import call_payload, decode_payload, encode_payload
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import gristmill
+from gristmill._native import call_payload, decode_payload, encode_payload
 
 # What follows this byte is a pickle, which runs code by design: nothing makes that harmless.
 PICKLE = 33

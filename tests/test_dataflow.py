@@ -9,10 +9,12 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 
-import calls
-import gristmill
 import pytest
+
+import gristmill
 from gristmill import Executor, Future
+
+import calls
 from stage import Gate
 
 MakeExecutor = Callable[..., Executor]
@@ -40,11 +42,22 @@ def test_futures_inside_other_objects(shared: Executor) -> None:
 
     one = shared.submit(calls.add, 1)
     assert shared.submit(lambda box: box.content, Box(one)).result() == 1
-    assert shared.submit(lambda box: box.content, Box({"deep": [one, one]})).result() == {"deep": [1, 1]}
+    assert shared.submit(lambda box: box.content, Box({"deep": [one, one]})).result() == {
+        "deep": [1, 1]
+    }
 
 
 def test_values_of_every_kind_pass_on(shared: Executor) -> None:
-    for value in (None, 2**80, "text", b"bytes", [1, {"a": (2.5, None)}], {1, 2}, Path("/tmp"), 3 + 4j):
+    for value in (
+        None,
+        2**80,
+        "text",
+        b"bytes",
+        [1, {"a": (2.5, None)}],
+        {1, 2},
+        Path("/tmp"),
+        3 + 4j,
+    ):
         future = shared.submit(calls.same, value)
         assert shared.submit(calls.same, future).result() == value
         assert shared.submit(calls.same, [future, future]).result() == [value, value]
@@ -77,7 +90,9 @@ def test_a_long_chain(make_executor: MakeExecutor) -> None:
     assert link.result() == LINKS
 
 
-def test_a_long_chain_that_was_held_runs_and_is_released(make_executor: MakeExecutor, gate: Gate) -> None:
+def test_a_long_chain_that_was_held_runs_and_is_released(
+    make_executor: MakeExecutor, gate: Gate
+) -> None:
     executor = make_executor(2)
     links: list[Future[int]] = [executor.submit(calls.enter, gate.path, 0)]
     for _ in range(LINKS):
@@ -136,7 +151,9 @@ def test_a_cancelled_parent(make_executor: MakeExecutor, gate: Gate) -> None:
     assert isinstance(caught.value.__cause__, concurrent.futures.CancelledError)
 
 
-def test_a_cancelled_child_leaves_its_parents_alone(make_executor: MakeExecutor, gate: Gate) -> None:
+def test_a_cancelled_child_leaves_its_parents_alone(
+    make_executor: MakeExecutor, gate: Gate
+) -> None:
     executor = make_executor(1)
     parent = executor.submit(calls.enter, gate.path, 1)
     child = executor.submit(calls.same, parent)

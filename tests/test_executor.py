@@ -10,11 +10,13 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-import calls
-import gristmill
 import pytest
-from stage import Gate
+
+import gristmill
 from gristmill import Executor, Future
+
+import calls
+from stage import Gate
 
 MakeExecutor = Callable[..., Executor]
 
@@ -495,7 +497,9 @@ def test_a_deadline_stops_what_has_not_started(make_executor: MakeExecutor, gate
     assert in_time.result() == 1
 
 
-def test_higher_priorities_run_earlier(make_executor: MakeExecutor, gate: Gate, tmp_path: Path) -> None:
+def test_higher_priorities_run_earlier(
+    make_executor: MakeExecutor, gate: Gate, tmp_path: Path
+) -> None:
     executor = make_executor(1)
     note = str(tmp_path / "note")
     # Long tasks that fill the worker's queue: those behind them wait in order of their priority.

@@ -13,10 +13,12 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from pathlib import Path
 
-import calls
-import gristmill
 import pytest
+
+import gristmill
 from gristmill import Executor, StartError, TaskTimeout, UnpicklableError, WorkerLost
+
+import calls
 from stage import Gate, Script, descent, family, keepers, lives, zygotes
 
 MakeExecutor = Callable[..., Executor]
@@ -65,7 +67,9 @@ def test_the_error_names_the_dead_process(executor: Executor, gate: Gate) -> Non
         future.result()
 
 
-def test_unstarted_tasks_run_elsewhere(make_executor: MakeExecutor, gate: Gate, tmp_path: Path) -> None:
+def test_unstarted_tasks_run_elsewhere(
+    make_executor: MakeExecutor, gate: Gate, tmp_path: Path
+) -> None:
     executor = make_executor(1)
     note = tmp_path / "note"
     started = executor.submit(calls.enter, gate.path)
@@ -96,7 +100,9 @@ def test_answers_that_were_given_survive_the_worker(make_executor: MakeExecutor)
     assert [future.result() for future in futures] == list(range(500))
 
 
-def test_a_task_that_keeps_killing_workers_is_failed(make_executor: MakeExecutor, tmp_path: Path) -> None:
+def test_a_task_that_keeps_killing_workers_is_failed(
+    make_executor: MakeExecutor, tmp_path: Path
+) -> None:
     executor = make_executor(1)
     note = tmp_path / "note"
     future = executor.options(loss_retries=100).submit(calls.die_first, str(note), 1000)
@@ -106,7 +112,9 @@ def test_a_task_that_keeps_killing_workers_is_failed(make_executor: MakeExecutor
     assert executor.submit(calls.same, 1).result() == 1
 
 
-def test_a_killed_keeper_is_survived(make_executor: MakeExecutor, gate: Gate, tmp_path: Path) -> None:
+def test_a_killed_keeper_is_survived(
+    make_executor: MakeExecutor, gate: Gate, tmp_path: Path
+) -> None:
     before = set(keepers())
     executor = make_executor(2)
     held = executor.submit(calls.enter, gate.path)
@@ -189,7 +197,9 @@ def test_a_missing_interpreter(
         make_executor(1).submit(calls.nothing)
 
 
-def test_an_unstarted_task_is_cancelled_at_once(make_executor: MakeExecutor, gate: Gate, tmp_path: Path) -> None:
+def test_an_unstarted_task_is_cancelled_at_once(
+    make_executor: MakeExecutor, gate: Gate, tmp_path: Path
+) -> None:
     executor = make_executor(1)
     note = tmp_path / "note"
     held = executor.submit(calls.enter, gate.path, "fine")
@@ -272,7 +282,9 @@ def test_a_timeout_stops_the_task(executor: Executor, gate: Gate, tmp_path: Path
     assert note.read_text() == "TaskInterrupted"
 
 
-def test_a_timeout_stops_the_task_though_nobody_waits(executor: Executor, gate: Gate, tmp_path: Path) -> None:
+def test_a_timeout_stops_the_task_though_nobody_waits(
+    executor: Executor, gate: Gate, tmp_path: Path
+) -> None:
     os.mkfifo(tmp_path / "told")
 
     def tell(path: str, told: str) -> None:
@@ -282,7 +294,9 @@ def test_a_timeout_stops_the_task_though_nobody_waits(executor: Executor, gate: 
             with open(told, "w") as file:
                 file.write("stopped")
 
-    held = executor.options(timeout=0.05, grace=3600).submit(tell, gate.path, str(tmp_path / "told"))
+    held = executor.options(timeout=0.05, grace=3600).submit(
+        tell, gate.path, str(tmp_path / "told")
+    )
     assert (tmp_path / "told").read_text() == "stopped"
     assert isinstance(held.exception(), TaskTimeout)
 
@@ -310,7 +324,10 @@ def test_a_timeout_stops_the_tasks_children(make_executor: MakeExecutor, gate: G
 def test_a_timeout_harms_no_other_task(executor: Executor, gate: Gate) -> None:
     held = executor.submit(calls.enter, gate.path, "fine")
     gate.wait_entered()
-    slow = [executor.options(timeout=0.02, grace=0.01).submit(calls.enter_and_ignore, gate.path) for _ in range(2)]
+    slow = [
+        executor.options(timeout=0.02, grace=0.01).submit(calls.enter_and_ignore, gate.path)
+        for _ in range(2)
+    ]
     quick = [executor.submit(calls.same, number) for number in range(100)]
     assert [future.result() for future in quick] == list(range(100))
     assert all(isinstance(future.exception(), TaskTimeout) for future in slow)
@@ -387,11 +404,11 @@ def test_an_unpicklable_exception_arrives_as_text(shared: Executor) -> None:
     def locked() -> None:
         raise WithLock("cannot travel")
 
-    with pytest.raises(gristmill.RemoteError, match="Odd.*1 and 2") as caught:
+    with pytest.raises(gristmill.RemoteError, match=r"Odd.*1 and 2") as caught:
         shared.submit(odd).result()
     assert "in odd" in str(caught.value.__cause__)
     assert caught.value.type_name.endswith("Odd")
-    with pytest.raises(gristmill.RemoteError, match="WithLock.*cannot travel"):
+    with pytest.raises(gristmill.RemoteError, match=r"WithLock.*cannot travel"):
         shared.submit(locked).result()
 
 
@@ -438,7 +455,9 @@ def test_exceptions_keep_their_context(shared: Executor) -> None:
     assert isinstance(error.__context__, KeyError)
 
 
-@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, MemoryError])
+@pytest.mark.parametrize(
+    "kind", [SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, MemoryError]
+)
 def test_unusual_exceptions_end_the_task_only(shared: Executor, kind: type[BaseException]) -> None:
     future = shared.submit(_raise, kind("unusual"))
     assert isinstance(future.exception(), kind)
@@ -458,7 +477,9 @@ def test_recursion_in_a_task_is_an_exception(shared: Executor) -> None:
     assert isinstance(shared.submit(deeper, 0).exception(), RecursionError)
 
 
-def test_prints_reach_the_client(make_executor: MakeExecutor, capfd: pytest.CaptureFixture[str]) -> None:
+def test_prints_reach_the_client(
+    make_executor: MakeExecutor, capfd: pytest.CaptureFixture[str]
+) -> None:
     def work() -> None:
         print("to standard output")
         print("to standard error", file=sys.stderr)
@@ -472,7 +493,9 @@ def test_prints_reach_the_client(make_executor: MakeExecutor, capfd: pytest.Capt
     assert errors == "to standard error\n"
 
 
-def test_prints_are_off_by_choice(make_executor: MakeExecutor, capfd: pytest.CaptureFixture[str]) -> None:
+def test_prints_are_off_by_choice(
+    make_executor: MakeExecutor, capfd: pytest.CaptureFixture[str]
+) -> None:
     executor = make_executor(1, output=False)
     executor.submit(print, "nobody hears").result()
     error = executor.submit(calls.leave, 1).exception()

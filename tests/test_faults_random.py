@@ -13,10 +13,12 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import calls
-import gristmill
 import pytest
+
+import gristmill
 from gristmill import Executor
+
+import calls
 from stage import descent, keepers
 
 SEEDS = range(int(os.environ.get("GRISTMILL_FAULT_SEEDS", "2")))
@@ -37,17 +39,14 @@ def witness(path: str, number: int, steps: int) -> int:
 
 def _kill_one(keeper: int, dice: random.Random, kinds: Counter[str], *, with_keeper: bool) -> None:
     """Kills the keeper, or any process below it."""
-    candidates = descent(keeper)
-    if with_keeper and dice.random() < 0.2:
-        os.kill(keeper, signal.SIGKILL)
-        kinds["keeper"] += 1
-    elif candidates:
-        victim = dice.choice(candidates)
-        try:
-            os.kill(victim, dice.choice([signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM]))
-            kinds["other"] += 1
-        except ProcessLookupError:
-            kinds["gone"] += 1
+    takes_keeper = with_keeper and dice.random() < 0.2
+    victim = keeper if takes_keeper else dice.choice(descent(keeper) or [0])
+    try:
+        if victim:
+            os.kill(victim, dice.choice([signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS]))
+            kinds["keeper" if takes_keeper else "other"] += 1
+    except ProcessLookupError:
+        kinds["gone"] += 1
 
 
 def _lines(path: Path) -> tuple[Counter[int], Counter[int]]:
@@ -97,7 +96,9 @@ def test_nothing_runs_twice_and_what_had_not_started_runs(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_budgets_are_kept(make_executor: Callable[..., Executor], tmp_path: Path, seed: int) -> None:
+def test_budgets_are_kept(
+    make_executor: Callable[..., Executor], tmp_path: Path, seed: int
+) -> None:
     dice = random.Random(1000 + seed)
     path = tmp_path / "witness"
     before = set(keepers())

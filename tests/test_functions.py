@@ -10,10 +10,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import calls
-import gristmill
 import pytest
+
+import gristmill
 from gristmill import Executor
+
+import calls
 from stage import Script
 
 
@@ -88,7 +90,7 @@ def test_a_captured_name_that_was_bound_anew(shared: Executor) -> None:
     assert shared.submit(read).result() == 1
     number = 2
     assert shared.submit(read).result() == 2
-    first = [shared.submit(lambda: item) for item in range(20)]
+    first = [shared.submit(lambda: item) for item in range(20)]  # noqa: B023 - as bound now
     assert [future.result() for future in first] == list(range(20))
 
 
@@ -266,7 +268,9 @@ def test_a_module_that_is_reloaded_with_the_same_object_name(
     missing.write_text("def value():\n    return 1\n")
     module = importlib.import_module("gone_module")
     missing.unlink()
-    (tmp_path / "__pycache__").exists() and [one.unlink() for one in (tmp_path / "__pycache__").iterdir()]  # type: ignore[func-returns-value]
+    (tmp_path / "__pycache__").exists() and [
+        one.unlink() for one in (tmp_path / "__pycache__").iterdir()
+    ]  # type: ignore[func-returns-value]
     with pytest.raises(ModuleNotFoundError, match="gone_module"):
         shared.submit(module.value).result()
     sys.modules.pop("gone_module")

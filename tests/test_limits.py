@@ -5,16 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-import calls
-import gristmill
 import pytest
+
+import gristmill
 from gristmill import Executor
+
+import calls
 from stage import Gate, Script
 
 MakeExecutor = Callable[..., Executor]
 
 
-def test_too_many_outstanding_tasks_are_refused_by_choice(make_executor: MakeExecutor, gate: Gate) -> None:
+def test_too_many_outstanding_tasks_are_refused_by_choice(
+    make_executor: MakeExecutor, gate: Gate
+) -> None:
     executor = make_executor(1, task_limit=10, when_full="raise")
     futures = [executor.submit(calls.enter, gate.path, number) for number in range(10)]
     with pytest.raises(gristmill.LimitReached, match="10"):
@@ -26,7 +30,9 @@ def test_too_many_outstanding_tasks_are_refused_by_choice(make_executor: MakeExe
     assert executor.submit(calls.same, 1).result() == 1
 
 
-def test_submit_waits_at_the_limit_if_not_told_otherwise(make_executor: MakeExecutor, gate: Gate) -> None:
+def test_submit_waits_at_the_limit_if_not_told_otherwise(
+    make_executor: MakeExecutor, gate: Gate
+) -> None:
     executor = make_executor(1, task_limit=3)
     for _ in range(3):
         executor.submit(calls.enter, gate.path)

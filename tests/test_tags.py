@@ -6,8 +6,9 @@ import itertools
 import os
 from collections.abc import Callable
 
-import calls
 from gristmill import Executor
+
+import calls
 from stage import Gate
 
 BORDERS = ["submitted", "written", "claimed", "started", "ended", "published", "drained"]

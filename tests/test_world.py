@@ -14,10 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import calls
-import gristmill
 import pytest
+
+import gristmill
 from gristmill import Executor
+
+import calls
 from stage import Gate, Script, descent, keepers, lives
 
 MakeExecutor = Callable[..., Executor]
@@ -89,7 +91,9 @@ def test_the_locale(make_executor: MakeExecutor, start: str) -> None:
     try:
         locale.setlocale(locale.LC_ALL, name)
         executor = make_executor(1, start=start)
-        assert executor.submit(locale.setlocale, locale.LC_ALL).result() == locale.setlocale(locale.LC_ALL)
+        assert executor.submit(locale.setlocale, locale.LC_ALL).result() == locale.setlocale(
+            locale.LC_ALL
+        )
     finally:
         locale.setlocale(locale.LC_ALL, before)
 
@@ -100,7 +104,9 @@ def test_logging_is_unconfigured(make_executor: MakeExecutor, start: str) -> Non
     logging.getLogger().addHandler(handler)
     try:
         executor = make_executor(1, start=start)
-        found = executor.submit(lambda: (len(logging.getLogger().handlers), logging.getLogger().level)).result()
+        found = executor.submit(
+            lambda: (len(logging.getLogger().handlers), logging.getLogger().level)
+        ).result()
         assert found == (0, logging.WARNING)
     finally:
         logging.getLogger().removeHandler(handler)
@@ -113,8 +119,12 @@ def _draw(path: str) -> tuple[int, int, int]:
     return os.getpid(), random.getrandbits(64), int(numpy.random.randint(2**62))
 
 
-@pytest.mark.parametrize(("start", "preload"), [("fork", ["random", "numpy"]), ("fork", []), ("spawn", [])])
-def test_random_seeds_differ(make_executor: MakeExecutor, gate: Gate, start: str, preload: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("start", "preload"), [("fork", ["random", "numpy"]), ("fork", []), ("spawn", [])]
+)
+def test_random_seeds_differ(
+    make_executor: MakeExecutor, gate: Gate, start: str, preload: list[str]
+) -> None:
     pytest.importorskip("numpy")
     random.seed(1)
     executor = make_executor(3, start=start, preload=preload)
@@ -139,7 +149,9 @@ def test_shutdown_waits_for_callbacks(make_executor: MakeExecutor) -> None:
     executor = make_executor(1)
     seen: list[int] = []
     for number in range(1000):
-        executor.submit(calls.same, number).add_done_callback(lambda done: seen.append(done.result()))
+        executor.submit(calls.same, number).add_done_callback(
+            lambda done: seen.append(done.result())
+        )
     executor.shutdown()
     assert sorted(seen) == list(range(1000))
 
@@ -230,7 +242,13 @@ def test_workers_have_default_signals_and_no_descriptors_of_others(
                         links.append(os.readlink(f"/proc/self/fd/{entry}"))
                     except OSError:
                         continue
-                asked = signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGTSTP, signal.SIGCHLD
+                asked = (
+                    signal.SIGTERM,
+                    signal.SIGHUP,
+                    signal.SIGUSR1,
+                    signal.SIGTSTP,
+                    signal.SIGCHLD,
+                )
                 return links, [signal.getsignal(one) is signal.SIG_DFL for one in asked]
 
             links, are_default = executor.submit(look).result()
@@ -268,7 +286,9 @@ def test_several_executors_in_one_process(make_executor: MakeExecutor) -> None:
     assert len({future.result() for future in futures}) == 4
     executors[0].shutdown()
     assert executors[1].submit(calls.same, 1).result() == 1
-    many = [executor.submit(calls.same, number) for number in range(500) for executor in executors[1:]]
+    many = [
+        executor.submit(calls.same, number) for number in range(500) for executor in executors[1:]
+    ]
     assert sum(future.result() for future in many) == 3 * 499 * 250
 
 

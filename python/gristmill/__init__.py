@@ -6,6 +6,7 @@ Nothing is loaded before it is used: ``import gristmill`` costs about a millisec
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'gristmill' has no attribute {name!r}")
+    if home != "gristmill._errors" and not sys.platform.startswith("linux"):
+        home = "gristmill._elsewhere"
     value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value

@@ -8,14 +8,12 @@ import importlib
 import itertools
 import math
 import os
-import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from gristmill import _native, _world
 from gristmill._completion import Registry
-from gristmill._errors import StartError
 from gristmill._progress import with_progress
 
 R = TypeVar("R")
@@ -40,7 +38,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         task fails with ``StartError``.
     :param initargs: arguments of the initializer.
     :param max_tasks_per_child: a worker is replaced after this many tasks; never if not given.
-    :param start: ``"fork"`` forks workers from a warm single-threaded zygote; ``"spawn"`` starts an interpreter for each.
+    :param start: ``"fork"`` forks workers from a warm single-threaded zygote; ``"spawn"`` starts an interpreter each.
     :param preload: names of modules that the zygote imports once for all workers.
     :param output: whether what tasks print reaches this process's standard output and error.
     :param threads_per_worker: threads that BLAS and OpenMP may use in each worker; the worker's share of the cores if
@@ -82,8 +80,6 @@ class Executor(_native.Engine, concurrent.futures.Executor):
             raise ValueError(f'start must be "fork" or "spawn", not {start!r}')
         if when_full not in ("block", "raise"):
             raise ValueError(f'when_full must be "block" or "raise", not {when_full!r}')
-        if not sys.platform.startswith("linux"):
-            raise StartError(f"Gristmill's engine runs on Linux; {sys.platform} lacks memfd, futex and pidfd")
         self._initializer = (initializer, initargs)
         self._preload = tuple(preload)
         self._max_workers = max_workers or _native.cpu_count()
@@ -107,7 +103,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         world = _world.describe(self._initializer, self._preload, self._threads, self._spin_us)
         return world, _world.program(self._output)
 
-    def map(  # type: ignore[override]
+    def map(
         self,
         fn: Callable[..., R],
         /,
@@ -193,7 +189,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         )
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Takes no more tasks; with ``wait`` returns when all are completed, their callbacks too, and every process is gone."""
+        """Takes no more tasks; with ``wait`` returns when all are completed, callbacks too, and no process is left."""
         _living.discard(self)
         for results in () if cancel_futures else list(self._maps):
             results._submit_rest()
@@ -202,7 +198,9 @@ class Executor(_native.Engine, concurrent.futures.Executor):
             self._registry.join()
 
     def __reduce__(self) -> Any:
-        raise TypeError("an executor cannot be sent to another process, except to a task that it runs")
+        raise TypeError(
+            "an executor cannot be sent to another process, except to a task that it runs"
+        )
 
 
 class TaskOptions(_native.Options):

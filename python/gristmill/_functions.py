@@ -100,7 +100,18 @@ def _walk(module: types.ModuleType, qualified_name: str) -> Any:
 
 
 #: Values of these types never change, so their identity is enough.
-_CONSTANT = (type(None), bool, int, float, complex, str, bytes, range, type(...), type(NotImplemented))
+_CONSTANT = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    range,
+    type(...),
+    type(NotImplemented),
+)
 
 
 def captures(function: Any) -> tuple[list[tuple[Any, tuple[str, ...]]], bool]:
@@ -117,7 +128,11 @@ def captures(function: Any) -> tuple[list[tuple[Any, tuple[str, ...]]], bool]:
     is_settled = True
     while waiting:
         value = waiting.pop()
-        if id(value) in seen or isinstance(value, _CONSTANT) or _pickling._handle(value) is not None:
+        if (
+            id(value) in seen
+            or isinstance(value, _CONSTANT)
+            or _pickling._handle(value) is not None
+        ):
             continue
         seen.add(id(value))
         if isinstance(value, (tuple, frozenset)):

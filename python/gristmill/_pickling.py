@@ -59,7 +59,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if type(obj) is _native.Future or isinstance(obj, _native.Ticket):
             return _fill, (self._index(obj),)
         if type(obj) is functools._lru_cache_wrapper and not _is_found_by_name(obj):
-            parameters = obj.cache_parameters()  # type: ignore[attr-defined]
+            parameters = obj.cache_parameters()
             return _cached, (obj.__wrapped__, parameters["maxsize"], parameters["typed"])
         if self._is_for_task:
             handle = _handle(obj)
@@ -72,7 +72,9 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             if known is future:
                 return index
         if len(self.futures) == _PARENTS_MAX:
-            raise UnpicklableError(f"a call can have at most {_PARENTS_MAX} futures in its arguments")
+            raise UnpicklableError(
+                f"a call can have at most {_PARENTS_MAX} futures in its arguments"
+            )
         self.futures.append(future)
         return len(self.futures) - 1
 
@@ -139,9 +141,7 @@ def dump_call(
         raise _explained(named, error, True) from error
 
 
-def dump_value(
-    value: Any, buffers: list[Any] | None = None, *, is_for_task: bool = False
-) -> bytes:
+def dump_value(value: Any, buffers: list[Any] | None = None, *, is_for_task: bool = False) -> bytes:
     """Pickles one value that holds no futures; ``buffers`` as above. Raises ``UnpicklableError``.
 
     :param is_for_task: a task will have it, so that an executor in it becomes the one that runs the task.
@@ -149,7 +149,9 @@ def dump_value(
     try:
         pickled, futures = _dump(value, is_for_task, buffers)
         if futures:
-            raise TypeError("it holds a future: pass that as an argument of its own, or its result()")
+            raise TypeError(
+                "it holds a future: pass that as an argument of its own, or its result()"
+            )
         return pickled
     except Exception as error:
         raise _explained(
@@ -178,9 +180,7 @@ def _explained(
     return UnpicklableError(f"the arguments cannot be pickled: {error}")
 
 
-def _find_culprit(
-    path: str, value: Any, is_for_task: bool, depth: int
-) -> tuple[str, str] | None:
+def _find_culprit(path: str, value: Any, is_for_task: bool, depth: int) -> tuple[str, str] | None:
     """Walks down to the innermost part that does not pickle on its own."""
     try:
         _dump(value, is_for_task)
@@ -200,7 +200,9 @@ def _parts(path: str, value: Any) -> list[tuple[str, Any]]:
         return [(f"{path}[{index}]", part) for index, part in enumerate(value)]
     parts = [(f"{path}.{name}", part) for name, part in getattr(value, "__dict__", {}).items()]
     code = getattr(value, "__code__", None)
-    for name, cell in zip(getattr(code, "co_freevars", ()), getattr(value, "__closure__", None) or ()):
+    for name, cell in zip(
+        getattr(code, "co_freevars", ()), getattr(value, "__closure__", None) or (), strict=False
+    ):
         parts.append((f"{path} captures {name!r}", cell.cell_contents))
     names = getattr(code, "co_names", ())
     used = getattr(value, "__globals__", {})

@@ -13,7 +13,9 @@ _WIDTH = 30
 _INTERVAL_S = 0.1
 
 
-def with_progress(items: Iterator[T], total: int | None, stream: TextIO | None = None) -> Iterator[T]:
+def with_progress(
+    items: Iterator[T], total: int | None, stream: TextIO | None = None
+) -> Iterator[T]:
     """Passes ``items`` on and shows how many came, and how fast."""
     stream = stream or sys.stderr
     if not stream.isatty():

@@ -5,6 +5,7 @@ An exception that does not survive the journey arrives as ``RemoteError`` with i
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import traceback
 
@@ -38,7 +39,7 @@ def load_exception(data: bytes) -> BaseException:
         error: BaseException = RemoteError(f"{name}: {message}", name)
         error.__cause__ = RemoteTraceback(text)
         return error
-    for (outer, how), (inner, _) in zip(links, links[1:]):
+    for (outer, how), (inner, _) in itertools.pairwise(links):
         if how == "cause":
             outer.__cause__ = inner
         else:
@@ -73,7 +74,11 @@ def _format(error: BaseException) -> str:
 
 def _name(error: BaseException) -> str:
     kind = type(error)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
 
 
 def _message(error: BaseException) -> str:

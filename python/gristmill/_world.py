@@ -1,8 +1,9 @@
 """A worker's world: what it takes over from the caller, and what is its own.
 
-Taken over, as they are when the engine starts its zygote: the working directory, ``sys.path``, ``sys.argv``, the environment, the
-umask, the locale, the warning filters and the interpreter's flags. Not taken over: ``logging``, which is unconfigured,
-and the state of random generators, which are seeded anew in each worker (``random`` and numpy's global one).
+Taken over, as they are when the engine starts its zygote: the working directory, ``sys.path``, ``sys.argv``, the
+environment, the umask, the locale, the warning filters and the interpreter's flags. Not taken over: ``logging``, which
+is unconfigured, and the state of random generators, which are seeded anew in each worker (``random`` and numpy's global
+one).
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ THREAD_VARIABLES = (
 
 
 #: What an interpreter is told to do; its first argument is the folder that this package is in.
-_BOOTSTRAP = "import sys; sys.path.insert(0, sys.argv[1]); from gristmill import _zygote; _zygote.main()"
+_BOOTSTRAP = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from gristmill import _zygote; _zygote.main()"
+)
 
 
 def describe(
@@ -51,7 +54,9 @@ def describe(
             "locale": locale.setlocale(locale.LC_ALL),
             "warnings": _plain_filters(),
             "preload": preload,
-            "initializer": None if function is None else _pickling.dump_value((function, arguments)),
+            "initializer": None
+            if function is None
+            else _pickling.dump_value((function, arguments)),
             "threads": threads,
             "thread_variables": {name: os.environ.get(name) for name in THREAD_VARIABLES},
             "spin_us": spin_us,
@@ -62,7 +67,9 @@ def describe(
 def program(output: bool) -> dict[str, Any]:
     """The interpreter that zygotes are: its command line, environment, folder and umask."""
     if not sys.executable:
-        raise StartError("sys.executable is empty: Gristmill does not know which interpreter to start")
+        raise StartError(
+            "sys.executable is empty: Gristmill does not know which interpreter to start"
+        )
     package_parent = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     command = [sys.executable, *flags, "-c", _BOOTSTRAP, package_parent]

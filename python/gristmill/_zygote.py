@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def _serve(control: socket.socket, world: dict[str, Any]) -> None:
-    """Forks workers as the keeper asks for them, and tells it of those that died before they could announce themselves."""
+    """Forks workers as the keeper asks, and tells it of those that died before they could announce themselves."""
     births: dict[int, tuple[int, int]] = {}
     poll = select.poll()
     poll.register(control, select.POLLIN)

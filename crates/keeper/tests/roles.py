@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import zygote  # noqa: E402
+import zygote
 
 REPORT = 4
 

@@ -63,7 +63,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Options>()?;
     module.add_class::<MapResults>()?;
     const SUBMIT_DOC: &std::ffi::CStr =
-        c"submit(fn, /, *args, **kwargs)\n--\n\nRuns fn(*args, **kwargs) in a worker; gives its future.";
+        c"submit($self, fn, /, *args, **kwargs)\n--\n\nRuns fn(*args, **kwargs) in a worker; gives its future.";
     add_fast_method::<Engine>(py, c"submit", engine::submit_method, SUBMIT_DOC)?;
     add_fast_method::<Options>(py, c"submit", engine::submit_with_options, SUBMIT_DOC)?;
     module.add_function(wrap_pyfunction!(build_info, module)?)?;

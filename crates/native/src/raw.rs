@@ -44,7 +44,8 @@ pub fn guard(body: impl FnOnce(Python<'_>) -> PyResult<Owned>) -> *mut ffi::PyOb
     match outcome {
         Ok(value) => value.into_ptr(),
         Err(error) => {
-            error.restore(py);
+            // PyO3 counts attachments, and puts off every release of a reference while it knows of none.
+            Python::attach(|py| error.restore(py));
             std::ptr::null_mut()
         }
     }

@@ -152,7 +152,7 @@ def cards(ranked: list[Candidate], measured: Measured) -> list[Card]:
                 rank,
                 Chem.MolToSmiles(molecule),
                 rdMolDescriptors.CalcMolFormula(molecule),
-                Descriptors.MolWt(molecule),  # type: ignore[attr-defined]
+                Descriptors.MolWt(molecule),
                 candidate.log_s,
                 candidate.hydration,
                 candidate.molecule.origin,

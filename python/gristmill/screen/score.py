@@ -46,7 +46,7 @@ def load(model: Model) -> None:
     """Makes the process ready to score: keeps the model and silences RDKit's own log."""
     global _model
     _model = model
-    RDLogger.DisableLog("rdApp.*")  # type: ignore[attr-defined]
+    RDLogger.DisableLog("rdApp.*")
 
 
 def counts(molecule: Chem.Mol) -> dict[int, int]:

@@ -117,7 +117,7 @@ def random_folds(data: Measured, seed: int) -> NDArray[np.intp]:
 def _scaffold(smiles: str) -> str:
     """The ring systems of a molecule and what links them; empty for a molecule without rings."""
     molecule = Chem.MolFromSmiles(smiles)
-    scaffold = MurckoScaffold.GetScaffoldForMol(molecule)  # type: ignore[no-untyped-call]
+    scaffold = MurckoScaffold.GetScaffoldForMol(molecule)
     return str(Chem.MolToSmiles(scaffold))
 
 

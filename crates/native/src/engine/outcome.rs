@@ -87,9 +87,12 @@ impl Engine {
 
     /// The exception for an outcome that is neither a value nor a cancellation: the same object for every caller.
     fn keep_raised(&self, future: FutureRef<'_>, ended: Ended) -> Owned {
-        let py = future.py();
-        let raised = self.raised(py, ended).into_value(py);
-        future.keep_raised(Owned::from_bound(raised.into_bound(py).into_any()))
+        // Attached, so that PyO3 releases at once what making an exception leaves behind.
+        Python::attach(|_| {
+            let py = future.py();
+            let raised = self.raised(py, ended).into_value(py);
+            future.keep_raised(Owned::from_bound(raised.into_bound(py).into_any()))
+        })
     }
 
     /// What a future's task raised or became, or `None`; waits for it.

@@ -263,15 +263,18 @@ impl Engine {
         if let Some(id) = self.functions.with(py, |functions| functions.find(py, function)) {
             return Ok(id);
         }
-        // SAFETY: callers hand in live objects only.
-        let function = unsafe { Bound::from_borrowed_ptr(py, function) };
-        // Describing a function runs Python code, which may submit: the cache is not borrowed meanwhile.
-        let described = crate::function::describe(&function)?;
-        let client = self.running_client(py)?;
-        let (id, forgotten) =
-            self.functions.with(py, |functions| functions.insert(described, &**client));
-        drop(forgotten);
-        Ok(id)
+        // Attached, so that PyO3 releases at once what the cache lets go of.
+        Python::attach(|_| {
+            // SAFETY: callers hand in live objects only.
+            let function = unsafe { Bound::from_borrowed_ptr(py, function) };
+            // Describing a function runs Python code, which may submit: the cache is not borrowed meanwhile.
+            let described = crate::function::describe(&function)?;
+            let client = self.running_client(py)?;
+            let (id, forgotten) =
+                self.functions.with(py, |functions| functions.insert(described, &**client));
+            drop(forgotten);
+            Ok(id)
+        })
     }
 }
 

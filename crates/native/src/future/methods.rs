@@ -19,14 +19,14 @@ use crate::raw::{guard, method, optional_seconds};
 /// What making a type raises.
 pub fn make_future_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     let methods = vec![
-        method(c"result", result, c"result(timeout=None)\n--\n\nThe task's value; raises what the task raised, CancelledError, or TimeoutError after `timeout` seconds."),
-        method(c"exception", exception, c"exception(timeout=None)\n--\n\nWhat the task raised, or None; raises CancelledError, or TimeoutError after `timeout` seconds."),
-        method(c"done", done, c"done()\n--\n\nWhether the task has its final state."),
-        method(c"running", running, c"running()\n--\n\nWhether the task is with a worker: it may have started."),
-        method(c"cancelled", cancelled, c"cancelled()\n--\n\nWhether the task was cancelled."),
-        method(c"cancel", cancel, c"cancel(running=False, grace=1.0)\n--\n\nCancels a task that has not started: True at once. With `running`, a started one is interrupted (TaskInterrupted is raised in it) and after `grace` seconds its worker is killed."),
-        method(c"add_done_callback", add_done_callback, c"add_done_callback(fn)\n--\n\nCalls `fn(future)` when the task is final, from the dispatcher thread; at once if it is."),
-        method(c"tags", tags, c"tags()\n--\n\nWhen the task crossed which border: a dict of nanoseconds since it was submitted."),
+        method(c"result", result, c"result($self, timeout=None)\n--\n\nThe task's value; raises what the task raised, CancelledError, or TimeoutError after `timeout` seconds."),
+        method(c"exception", exception, c"exception($self, timeout=None)\n--\n\nWhat the task raised, or None; raises CancelledError, or TimeoutError after `timeout` seconds."),
+        method(c"done", done, c"done($self)\n--\n\nWhether the task has its final state."),
+        method(c"running", running, c"running($self)\n--\n\nWhether the task is with a worker: it may have started."),
+        method(c"cancelled", cancelled, c"cancelled($self)\n--\n\nWhether the task was cancelled."),
+        method(c"cancel", cancel, c"cancel($self, running=False, grace=1.0)\n--\n\nCancels a task that has not started: True at once. With `running`, a started one is interrupted (TaskInterrupted is raised in it) and after `grace` seconds its worker is killed."),
+        method(c"add_done_callback", add_done_callback, c"add_done_callback($self, fn)\n--\n\nCalls `fn(future)` when the task is final, from the dispatcher thread; at once if it is."),
+        method(c"tags", tags, c"tags($self)\n--\n\nWhen the task crossed which border: a dict of nanoseconds since it was submitted."),
         method(c"set_running_or_notify_cancel", standard::refuse, c"Not for users: the engine runs the task."),
         method(c"set_result", standard::refuse, c"Not for users: the engine runs the task."),
         method(c"set_exception", standard::refuse, c"Not for users: the engine runs the task."),

@@ -1,0 +1,170 @@
+"""The public surface is pinned: a change of it is a decision, made here too."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import gristmill
+from gristmill import Executor, Future, TaskOptions
+
+NAMES = [
+    "DependencyFailed",
+    "Executor",
+    "ForkedProcessError",
+    "Future",
+    "GristmillError",
+    "LimitReached",
+    "RemoteError",
+    "RemoteTraceback",
+    "ShutDownError",
+    "StartError",
+    "TaskInterrupted",
+    "TaskOptions",
+    "TaskTimeout",
+    "UnpicklableError",
+    "WorkerLost",
+    "__version__",
+    "build_info",
+    "wait_any",
+]
+
+SIGNATURES = {
+    "Executor": "(max_workers=None, initializer=None, initargs=(), *, max_tasks_per_child=None, start='fork', "
+    "preload=(), output=True, threads_per_worker=None, spin_us=None, task_limit=None, when_full='block')",
+    "Executor.map": "(self, fn, /, *iterables, timeout=None, chunksize=1, buffersize=None, ordered=True, progress=False)",
+    "Executor.options": "(self, *, timeout=None, deadline=None, retries=0, loss_retries=0, timeout_retries=0, "
+    "priority=0, grace=1.0)",
+    "Executor.shutdown": "(self, wait=True, *, cancel_futures=False)",
+    "Executor.stats": "(self, /)",
+    "Executor.submit": "(self, fn, /, *args, **kwargs)",
+    "Executor.submit_many": "(self, fn, /, *iterables)",
+    "Future.add_done_callback": "(self, /, fn)",
+    "Future.cancel": "(self, /, running=False, grace=1.0)",
+    "Future.cancelled": "(self, /)",
+    "Future.done": "(self, /)",
+    "Future.exception": "(self, /, timeout=None)",
+    "Future.result": "(self, /, timeout=None)",
+    "Future.running": "(self, /)",
+    "Future.tags": "(self, /)",
+    "TaskOptions.map": "(self, fn, /, *iterables, timeout=None, chunksize=1, buffersize=None, ordered=True, "
+    "progress=False)",
+    "TaskOptions.submit": "(self, fn, /, *args, **kwargs)",
+    "build_info": "()",
+    "wait_any": "(futures, timeout=None)",
+}
+
+BASES = {
+    "DependencyFailed": "GristmillError",
+    "ForkedProcessError": "GristmillError RuntimeError",
+    "LimitReached": "GristmillError",
+    "RemoteError": "GristmillError",
+    "RemoteTraceback": "Exception",
+    "ShutDownError": "GristmillError RuntimeError",
+    "StartError": "GristmillError BrokenExecutor",
+    "TaskInterrupted": "BaseException",
+    "TaskTimeout": "GristmillError TimeoutError",
+    "UnpicklableError": "GristmillError PicklingError TypeError",
+    "WorkerLost": "GristmillError",
+}
+
+
+def _public(kind: type) -> list[str]:
+    return sorted(name for name in vars(kind) if not name.startswith("_"))
+
+
+def test_the_names() -> None:
+    assert gristmill.__all__ == NAMES
+    assert dir(gristmill) == sorted(NAMES)
+    with pytest.raises(AttributeError, match="nonsense"):
+        gristmill.nonsense  # noqa: B018 - what is tested
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "__version__"])
+def test_every_name_comes_from_one_place(name: str) -> None:
+    homes = [home for home, names in gristmill._HOMES.items() if name in names]
+    assert len(homes) == 1
+    assert getattr(gristmill, name) is getattr(importlib.import_module(homes[0]), name)
+
+
+@pytest.mark.parametrize(("path", "expected"), SIGNATURES.items())
+def test_the_signatures(path: str, expected: str) -> None:
+    found: object = gristmill
+    for part in path.split("."):
+        found = getattr(found, part)
+    signature = inspect.signature(found)  # type: ignore[arg-type]
+    bare = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
+    assert str(signature.replace(parameters=bare, return_annotation=signature.empty)) == expected
+
+
+def test_the_methods() -> None:
+    known = sorted(path for path in SIGNATURES if "." in path)
+    own = {
+        "Executor": _public(Executor),
+        "Future": _public(Future),
+        "TaskOptions": _public(TaskOptions),
+    }
+    inherited = ["Executor.stats", "Executor.submit", "TaskOptions.submit"]
+    refused = ["Future.set_exception", "Future.set_result", "Future.set_running_or_notify_cancel"]
+    found = [f"{kind}.{name}" for kind, names in own.items() for name in names]
+    assert sorted({*found, *inherited} - {*refused}) == known
+
+
+@pytest.mark.parametrize(("name", "bases"), BASES.items())
+def test_the_errors(name: str, bases: str) -> None:
+    assert [base.__name__ for base in getattr(gristmill, name).__bases__] == bases.split()
+
+
+def test_futures_are_made_by_the_engine_only() -> None:
+    with pytest.raises(TypeError):
+        Future()
+    with pytest.raises(TypeError):
+        type("Mine", (Future,), {})
+
+
+def _modules_after(text: str) -> set[str]:
+    program = f"import sys; before = set(sys.modules); {text}; print(*set(sys.modules) - before)"
+    return set(subprocess.check_output([sys.executable, "-c", program], text=True).split())
+
+
+def test_the_import_is_light() -> None:
+    found = _modules_after("import gristmill")
+    heavy = {
+        "concurrent.futures",
+        "asyncio",
+        "numpy",
+        "cloudpickle",
+        "pickle",
+        "logging",
+        "threading",
+    }
+    assert found & heavy == set()
+    assert {one for one in found if one.startswith("gristmill")} == {"gristmill"}
+
+
+def test_an_executor_needs_no_heavy_modules() -> None:
+    found = _modules_after("import gristmill; gristmill.Executor")
+    heavy = {"asyncio", "numpy", "threadpoolctl", "multiprocessing", "ssl", "socket", "hashlib"}
+    assert found & heavy == set()
+
+
+def test_the_import_works_where_the_engine_does_not() -> None:
+    text = (
+        "import sys; sys.platform = 'darwin'; sys.modules['gristmill._native'] = None\n"
+        "import gristmill\n"
+        "try:\n    gristmill.Executor(1)\n"
+        "except gristmill.StartError as error:\n    print(error)"
+    )
+    printed = subprocess.check_output([sys.executable, "-c", text], text=True)
+    assert "Linux" in printed
+    assert "darwin" in printed
+
+
+def test_how_it_was_built() -> None:
+    info = gristmill.build_info()
+    assert info["profile"] in ("release", "debug")
+    assert info["version"] == gristmill.__version__
