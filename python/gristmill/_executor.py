@@ -119,9 +119,10 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         Each item is a task of its own, however items are batched inside: ``chunksize`` is accepted and not needed.
 
         :param timeout: seconds from this call after which waiting for a result raises ``TimeoutError``.
-        :param buffersize: how many items may be submitted ahead of the result that is asked for: 16,384 if not given, so
-            that infinite iterables are fine. A map of which no result was asked for runs all of its items even so, at the
-            latest when it is dropped or the executor shut down.
+        :param buffersize: how many items may be submitted ahead of the result that is asked for:
+            16,384 if not given, so that infinite iterables are fine. A map of which no result was
+            asked for runs all of its items even so, at the latest when it is dropped or the
+            executor shut down.
         :param ordered: ``False`` gives results as they are completed.
         :param progress: shows a progress bar on standard error.
         """

@@ -51,7 +51,7 @@ def _received() -> NestedExecutor:
 class NestedExecutor(concurrent.futures.Executor):
     """The executor as its tasks see it."""
 
-    def submit(self, fn: Callable[..., R], /, *args: Any, **kwargs: Any) -> NestedFuture[R]:  # type: ignore[override]
+    def submit(self, fn: Callable[..., R], /, *args: Any, **kwargs: Any) -> NestedFuture[R]:
         """Runs ``fn(*args, **kwargs)`` as a task of its own; gives its future.
 
         The task runs to its end even if the one that submitted it ends before. Futures of this task's tasks may be
@@ -65,7 +65,7 @@ class NestedExecutor(concurrent.futures.Executor):
         """Submits one task per item; gives their futures."""
         return [self.submit(fn, *arguments) for arguments in zip(*iterables, strict=False)]
 
-    def map(  # type: ignore[override]
+    def map(
         self,
         fn: Callable[..., R],
         /,
@@ -194,7 +194,7 @@ class NestedFuture(_native.Ticket, concurrent.futures.Future[R]):
         return _NAMES[_native.nested_state(self._ticket, False)]
 
     @property
-    def _condition(self) -> threading.RLock:  # type: ignore[override, valid-type]
+    def _condition(self) -> threading.RLock:  # type: ignore[override]
         return _lock
 
     @property
