@@ -13,7 +13,7 @@ use gristmill_shm::{Segment, SegmentOptions};
 use gristmill_sync::futex::Woken;
 use gristmill_wire::{FunctionId, TaskId};
 
-use crate::inner::{Inner, Listeners, Shared};
+use crate::inner::{Inner, Shared};
 use crate::lanes::{Lanes, handle};
 use crate::options::{ClientOptions, StartError};
 use crate::outcome::{Ended, TagTimes, TaskLook};
