@@ -1,0 +1,35 @@
+"""The ``gristmill`` command."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from gristmill import __version__
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command; gives its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="gristmill", description="Runs very many very small Python tasks."
+    )
+    parser.add_argument("--version", action="version", version=f"gristmill {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True)
+    trace = commands.add_parser(
+        "trace", help="run a program and show where the time of its tasks goes"
+    )
+    trace.add_argument(
+        "--sample", type=int, default=10_000, metavar="N", help="tasks to look at (10,000)"
+    )
+    trace.add_argument("program", help="the Python file to run")
+    trace.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    options = parser.parse_args(arguments)
+    if options.sample < 1:
+        parser.error("--sample must be at least 1")
+    from gristmill import _trace
+
+    return _trace.run(options.program, options.arguments, options.sample)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
