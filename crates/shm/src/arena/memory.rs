@@ -70,6 +70,25 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
+/// The memory that this process may use, bytes: the machine's, or less where a control group says so.
+fn usable_memory() -> u64 {
+    let mut usable = machine_memory();
+    let Ok(groups) = std::fs::read_to_string("/proc/self/cgroup") else { return usable };
+    let Some(path) = groups.lines().find_map(|line| line.strip_prefix("0::/")) else {
+        return usable;
+    };
+    let mut folder = std::path::Path::new("/sys/fs/cgroup").join(path);
+    while folder.starts_with("/sys/fs/cgroup") {
+        let limit = std::fs::read_to_string(folder.join("memory.max"));
+        // The word "max" is no limit and no number.
+        if let Ok(limit) = limit.unwrap_or_default().trim().parse() {
+            usable = usable.min(limit);
+        }
+        folder.pop();
+    }
+    usable
+}
+
 /// The machine's memory, bytes.
 pub(super) fn machine_memory() -> u64 {
     // SAFETY: two questions without pointers.
@@ -99,7 +118,7 @@ impl Memory {
         let header = memory.header();
         header.slot_count.store(u64::from(slot_count), Ordering::Relaxed);
         header.region_size.store(region_size, Ordering::Relaxed);
-        header.limit.store(machine / 4 * 3, Ordering::Relaxed);
+        header.limit.store(usable_memory() / 4 * 3, Ordering::Relaxed);
         header.magic.store(MAGIC, Ordering::Release); // PAIRS: arena ready (`open`)
         Ok(memory)
     }
