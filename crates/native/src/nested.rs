@@ -5,10 +5,10 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use gristmill_sync::atomic::{AtomicU32, Ordering};
 use gristmill_sync::clock::monotonic_ns;
 use gristmill_wire::{FunctionId, NestedOptions, NestedRequest, ReplyKind, TaskId};
 use gristmill_worker::{Outcome, WaitEnd, WaitMode, Worker, WorkerEnd};
@@ -33,7 +33,7 @@ thread_local! {
 
 /// Tickets whose futures are gone: any thread may drop one. The count is a hint, read without the lock.
 static DROPPED: Mutex<Vec<u32>> = Mutex::new(Vec::new());
-static DROPPED_COUNT: AtomicUsize = AtomicUsize::new(0);
+static DROPPED_COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// Makes a worker the one of this thread.
 pub fn set_worker(worker: &Rc<PythonWorker>) {
@@ -43,7 +43,7 @@ pub fn set_worker(worker: &Rc<PythonWorker>) {
 /// The tickets that were dropped, if they are `at_least` so many.
 pub fn take_dropped(at_least: usize) -> Vec<u32> {
     // Relaxed without a partner: the list itself is under its lock, and one that is missed now is taken next time.
-    if DROPPED_COUNT.load(Ordering::Relaxed) < at_least {
+    if (DROPPED_COUNT.load(Ordering::Relaxed) as usize) < at_least {
         return Vec::new();
     }
     let mut dropped = DROPPED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,7 +92,8 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         let mut dropped = DROPPED.lock().unwrap_or_else(PoisonError::into_inner);
         dropped.push(self.number);
-        DROPPED_COUNT.store(dropped.len(), Ordering::Relaxed); // as in `take_dropped`
+        let count = u32::try_from(dropped.len()).unwrap_or(u32::MAX);
+        DROPPED_COUNT.store(count, Ordering::Relaxed); // as in `take_dropped`
     }
 }
 
