@@ -29,7 +29,9 @@ NAMES = [
     "UnpicklableError",
     "WorkerLost",
     "__version__",
+    "array",
     "build_info",
+    "current_executor",
     "wait_any",
 ]
 
@@ -38,7 +40,7 @@ SIGNATURES = {
     "preload=(), output=True, threads_per_worker=None, spin_us=None, task_limit=None, when_full='block')",
     "Executor.map": "(self, fn, /, *iterables, timeout=None, chunksize=1, buffersize=None, ordered=True, progress=False)",
     "Executor.options": "(self, *, timeout=None, deadline=None, retries=0, loss_retries=0, timeout_retries=0, "
-    "priority=0, grace=1.0)",
+    "priority=0, grace=1.0, views=False)",
     "Executor.shutdown": "(self, wait=True, *, cancel_futures=False)",
     "Executor.stats": "(self, /)",
     "Executor.submit": "(self, fn, /, *args, **kwargs)",
