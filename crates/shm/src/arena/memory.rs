@@ -57,6 +57,9 @@ pub(super) struct Memory {
     region_size: u64,
 }
 
+/// A region where a fuzzer names ranges: a copy of the largest must not look like a leak.
+const FUZZED_REGION: u64 = 16 << 20;
+
 // SAFETY: the mapping belongs to no thread; what is reached through it is atomic, or bytes behind raw pointers.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
@@ -100,7 +103,7 @@ pub(super) fn machine_memory() -> u64 {
 impl Memory {
     /// Makes the arena; with smaller regions where limits of the process ask for it.
     pub(super) fn create(slot_count: u16) -> Result<Self, ArenaError> {
-        let machine = machine_memory().max(REGION_MIN);
+        let machine = if cfg!(fuzzing) { FUZZED_REGION } else { machine_memory().max(REGION_MIN) };
         let regions = u64::from(slot_count) + 1;
         let mut region_size = machine.min(ADDRESSES_MAX / regions) / PAGE_SIZE * PAGE_SIZE;
         let mut made = Self::create_with(slot_count, region_size);
