@@ -53,6 +53,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         take = None if buffers is None else _taker(buffers)
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL, buffer_callback=take)
         self.futures: list[Any] = []
+        #: Where each future is, by its address, which the list keeps in use.
+        self._places: dict[int, int] = {}
         self._is_for_task = is_for_task
 
     def reducer_override(self, obj: Any) -> Any:
@@ -68,14 +70,15 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         return super().reducer_override(obj)
 
     def _index(self, future: Any) -> int:
-        for index, known in enumerate(self.futures):
-            if known is future:
-                return index
+        index = self._places.get(id(future))
+        if index is not None:
+            return index
         if len(self.futures) == _PARENTS_MAX:
             raise UnpicklableError(
                 f"a call can have at most {_PARENTS_MAX} futures in its arguments"
             )
         self.futures.append(future)
+        self._places[id(future)] = len(self.futures) - 1
         return len(self.futures) - 1
 
 
