@@ -46,6 +46,8 @@ pub struct Client {
     shared: Arc<Shared>,
     arena: ClientArena,
     spin: Duration,
+    /// The cores that this process may use.
+    cores: usize,
     keeper_image: &'static [u8],
     attendant: Condvar,
     /// Told when every process is gone.
@@ -86,6 +88,7 @@ impl Client {
             shared,
             arena,
             spin: options.spin,
+            cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             keeper_image: options.keeper_image,
             attendant: Condvar::new(),
             ended: Condvar::new(),
@@ -114,6 +117,10 @@ impl Client {
     #[inline]
     pub(crate) fn kicks(&self) -> u64 {
         self.shared.kicks()
+    }
+
+    pub(crate) fn cores(&self) -> usize {
+        self.cores
     }
 
     pub(crate) fn spin(&self) -> Duration {

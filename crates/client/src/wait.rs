@@ -25,6 +25,8 @@ pub(crate) struct Waiter {
 
 /// How many times a poller looks at the rings before it looks at the clock.
 const POLLS_PER_LOOK: u32 = 16;
+/// Tasks that are expected to run for longer are worth a wake-up each.
+const LONG_RUN_NS: u64 = 30_000;
 /// With more than so many records in flight results come in a stream.
 const STREAM: u64 = 8;
 /// How long a stream is then left alone between two looks, about half a microsecond: each look takes the line that is
@@ -67,8 +69,9 @@ impl Client {
             }
             let watch = inner.lanes.watch();
             let pauses = if inner.core.in_flight() > STREAM { STREAM_PAUSES } else { 1 };
+            let window = self.spin_beside(inner.core.busy_workers()).min(left);
             drop(inner);
-            let has_arrived = self.poll(&watch, left, pauses);
+            let has_arrived = self.poll(&watch, window, pauses);
             inner = self.lock();
             if has_arrived {
                 continue;
@@ -90,10 +93,14 @@ impl Client {
         }
     }
 
-    /// Polls the result rings, `pauses` apart, for the learned window; true when something is there or was completed by others.
-    fn poll(&self, watch: &Watch, left: Duration, pauses: u32) -> bool {
+    /// How long to poll: not at all where it would take a core from workers for longer than a wake-up costs.
+    fn spin_beside(&self, (busy, run_ns): (usize, u64)) -> Duration {
+        if busy >= self.cores() && run_ns > LONG_RUN_NS { Duration::ZERO } else { self.spin() }
+    }
+
+    /// Polls the result rings, `pauses` apart, for `window`; true when something is there or was completed by others.
+    fn poll(&self, watch: &Watch, window: Duration, pauses: u32) -> bool {
         let kicks = self.kicks();
-        let window = self.spin().min(left);
         if watch.has_arrived() || window.is_zero() {
             return watch.has_arrived();
         }

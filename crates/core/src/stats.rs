@@ -132,6 +132,16 @@ impl Core {
         }
     }
 
+    /// How many workers have something to do, and how long one of their tasks is expected to take,
+    /// nanoseconds.
+    #[must_use]
+    pub fn busy_workers(&self) -> (usize, u64) {
+        let busy = || self.live_slots().iter().filter(|slot| slot.in_flight.len > 0);
+        let tasks: u64 = busy().map(|slot| u64::from(slot.in_flight.len)).sum();
+        let backlog_ns: u64 = busy().map(|slot| slot.backlog_ns).sum();
+        (busy().count(), backlog_ns / tasks.max(1))
+    }
+
     /// What a final task has to say; `None` while it is not final or when it was released. The lean
     /// half of [`Self::task`].
     #[inline]
