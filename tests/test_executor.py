@@ -172,6 +172,16 @@ def test_a_map_dropped_after_a_result_cancels_what_has_not_started(
     assert stats["cancelled"] >= 90
 
 
+def test_a_small_window_of_a_map_keeps_every_worker_busy(executor: Executor, gate: Gate) -> None:
+    results = executor.map(calls.enter_if_path, ["", gate.path, gate.path], buffersize=2)
+    assert next(results) == ""
+    waiter = threading.Thread(target=lambda: list(results))
+    waiter.start()
+    assert gate.wait_entered() != gate.wait_entered()
+    gate.close()
+    waiter.join()
+
+
 def test_a_map_that_nobody_asks_for_results_runs_all_the_same(executor: Executor) -> None:
     executor.map(calls.same, range(20_000))
     executor.shutdown()

@@ -115,8 +115,10 @@ impl MapResults {
 impl MapResults {
     /// Gets the next outcomes; false when there are none any more.
     fn more(&mut self, py: Python<'_>) -> PyResult<bool> {
-        let room = self.window.min(STEADY_WINDOW).saturating_sub(self.pending.len());
-        if room >= BATCH || self.pending.is_empty() {
+        let window = self.window.min(STEADY_WINDOW);
+        let room = window.saturating_sub(self.pending.len());
+        // A small window is not run down to its end, where workers would idle.
+        if room >= BATCH.min(window.div_ceil(2)) || self.pending.is_empty() {
             self.fill(py, BATCH.min(room.max(1)))?;
         }
         let engine = self.engine.clone_ref(py);
