@@ -1,14 +1,25 @@
-//! Many tasks under one taking of the mutex: for loops over items, which want results and no futures.
+//! Many calls under one taking of the mutex: for loops over items, which want results and no futures.
+//!
+//! Calls of a function that is known to be short travel as batches, a task for several calls; all others one by one.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use gristmill_core::{Origin, SubmitError, TaskOptions};
+use gristmill_core::{CancelMode, Origin, Outcome, Payload, Submission, SubmitError, TaskOptions};
 use gristmill_wire::{FunctionId, TaskId};
 
 use crate::client::{Call, Client};
+use crate::inner::Inner;
+use crate::lanes::handle;
 use crate::outcome::Ended;
+use crate::results::Results;
 
-/// Encoded calls of one function, one behind the other.
+/// Bytes of the calls of one batch at most: a record that is long holds up the ring.
+const BATCH_BYTES_MAX: usize = 8 << 10;
+/// Bytes in front of each call: its size, as in a batch's payload.
+const HEAD: usize = 4;
+
+/// Encoded calls of one function, one behind the other, each behind its size.
 #[derive(Debug, Default)]
 pub struct CallBatch {
     bytes: Vec<u8>,
@@ -18,17 +29,26 @@ pub struct CallBatch {
 impl CallBatch {
     /// Where the next call is to be appended; [`Self::finish_call`] ends it.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
+        let start = self.end(self.ends.len());
+        self.bytes.resize(start + HEAD, 0);
         &mut self.bytes
     }
 
     /// The bytes appended since the last call are a call.
+    ///
+    /// # Panics
+    /// When they are 4 GiB or more.
     pub fn finish_call(&mut self) {
+        let start = self.end(self.ends.len());
+        let size =
+            u32::try_from(self.bytes.len() - start - HEAD).expect("large parts go elsewhere");
+        self.bytes[start..start + HEAD].copy_from_slice(&size.to_le_bytes());
         self.ends.push(self.bytes.len());
     }
 
     /// Takes back what was appended since the last call.
     pub fn abandon_call(&mut self) {
-        self.bytes.truncate(self.ends.last().copied().unwrap_or(0));
+        self.bytes.truncate(self.end(self.ends.len()));
     }
 
     /// How many calls there are.
@@ -49,16 +69,64 @@ impl CallBatch {
         self.ends.clear();
     }
 
-    fn calls(&self, first: usize) -> impl Iterator<Item = &[u8]> {
-        let mut start = if first == 0 { 0 } else { self.ends[first - 1] };
-        self.ends[first..]
-            .iter()
-            .map(move |&end| &self.bytes[std::mem::replace(&mut start, end)..end])
+    /// Where the first `count` calls end.
+    fn end(&self, count: usize) -> usize {
+        if count == 0 { 0 } else { self.ends[count - 1] }
+    }
+
+    fn call(&self, number: usize) -> &[u8] {
+        &self.bytes[self.end(number) + HEAD..self.end(number + 1)]
+    }
+
+    /// Calls from `first` on that make a batch of at most `limit`: how many, and the batch's payload.
+    fn cut(&self, first: usize, limit: usize) -> (usize, &[u8]) {
+        let start = self.end(first);
+        let fits = |&&end: &&usize| end - start <= BATCH_BYTES_MAX;
+        let count = self.ends[first..].iter().take(limit).take_while(fits).count();
+        (count, &self.bytes[start..self.end(first + count)])
+    }
+}
+
+/// What was submitted of a loop and not taken yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pending {
+    /// One call.
+    One(TaskId),
+    /// Several.
+    Batch(TaskId),
+}
+
+impl Pending {
+    const fn task(self) -> TaskId {
+        match self {
+            Self::One(task) | Self::Batch(task) => task,
+        }
+    }
+}
+
+/// What came of calls, in order.
+#[derive(Debug)]
+pub enum Taken {
+    /// Of one.
+    One(Ended),
+    /// Of several.
+    Results(Results),
+}
+
+impl Taken {
+    /// Of how many calls.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "it is never empty when it is taken")]
+    pub const fn len(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Results(results) => results.len(),
+        }
     }
 }
 
 impl Client {
-    /// Submits the calls of a batch from `first` on and appends their ids to `tasks`; gives the number of the first call
+    /// Submits calls from `first` on and appends what stands for them to `pending`; gives the number of the first call
     /// that was not accepted, with the reason.
     ///
     /// # Errors
@@ -68,55 +136,162 @@ impl Client {
         function: FunctionId,
         options: Option<&TaskOptions>,
         (batch, first): (&CallBatch, usize),
-        tasks: &mut VecDeque<TaskId>,
+        pending: &mut VecDeque<Pending>,
     ) -> Result<(), (usize, SubmitError)> {
         let mut inner = self.lock();
+        let mut next = first;
         let mut outcome = Ok(());
-        for (number, payload) in batch.calls(first).enumerate() {
-            let call = Call { function, payload, parts: &[], views: false, parents: &[], options };
-            match inner.submit(&call, Origin::External, 0) {
-                Ok(task) => tasks.push_back(task),
+        while next < batch.len() {
+            let limit = if options.is_some() { 1 } else { inner.core.batch_size(function) };
+            let (count, payload) = batch.cut(next, limit as usize);
+            let submitted = if count > 1 {
+                inner.submit_calls(function, payload, count).map(Pending::Batch)
+            } else {
+                let payload = batch.call(next);
+                let call =
+                    Call { function, payload, parts: &[], views: false, parents: &[], options };
+                inner.submit(&call, Origin::External, 0).map(Pending::One)
+            };
+            match submitted {
+                Ok(submitted) => pending.push_back(submitted),
                 Err(error) => {
-                    outcome = Err((first + number, error));
+                    outcome = Err((next, error));
                     break;
                 }
             }
+            next += count.max(1);
         }
         self.summon_if_needed(&mut inner);
         outcome
     }
 
-    /// Moves the outcomes of the foremost tasks, as far as they are final and up to `limit`, to `ended`, and lets go of
-    /// these tasks.
+    /// Takes what came of the foremost calls, as far as it is there and about `limit` of them, and lets go of them.
     pub fn take_front(
         &self,
-        tasks: &mut VecDeque<TaskId>,
+        pending: &mut VecDeque<Pending>,
         limit: usize,
-        ended: &mut VecDeque<Ended>,
+        taken: &mut VecDeque<Taken>,
     ) {
         let mut inner = self.lock();
         inner.drain();
-        while ended.len() < limit
-            && let Some(&task) = tasks.front()
-            && let Some(outcome) = inner.take_ended(task)
+        let mut count = 0;
+        while count < limit
+            && let Some(&front) = pending.front()
         {
-            ended.push_back(outcome);
-            tasks.pop_front();
+            let before = taken.len();
+            let rest = inner.take_pending(front, taken);
+            count += taken.range(before..).map(Taken::len).sum::<usize>();
+            let Some(rest) = rest else { break };
+            pending.pop_front();
+            rest.into_iter().rev().for_each(|single| pending.push_front(Pending::One(single)));
         }
         self.leave(inner, false);
     }
 
-    /// Moves the outcomes of all final tasks among `tasks` to `ended`, and lets go of these tasks.
-    pub fn take_any(&self, tasks: &mut VecDeque<TaskId>, ended: &mut VecDeque<Ended>) {
+    /// Takes what came of any calls, and lets go of them.
+    pub fn take_any(&self, pending: &mut VecDeque<Pending>, taken: &mut VecDeque<Taken>) {
         let mut inner = self.lock();
         inner.drain();
-        tasks.retain(|&task| match inner.take_ended(task) {
-            Some(outcome) => {
-                ended.push_back(outcome);
-                false
+        for _ in 0..pending.len() {
+            let Some(next) = pending.pop_front() else { break };
+            match inner.take_pending(next, taken) {
+                Some(rest) => pending.extend(rest.into_iter().map(Pending::One)),
+                None => {
+                    pending.push_back(next);
+                    let rest = inner.lanes.batches.take_rest(next.task());
+                    pending.extend(rest.into_iter().map(Pending::One));
+                }
             }
-            None => true,
-        });
+        }
         self.leave(inner, false);
+    }
+
+    /// Waits until [`Self::take_front`] finds something.
+    pub fn wait_front(&self, front: Pending, limit: Duration) -> bool {
+        self.wait_until(&[front.task()], limit, |inner| inner.has_news(front))
+    }
+
+    /// Waits until [`Self::take_any`] finds something.
+    pub fn wait_pending(&self, pending: &[Pending], limit: Duration) -> bool {
+        let tasks: Vec<TaskId> = pending.iter().map(|one| one.task()).collect();
+        let has_more = |inner: &Inner, one: Pending| {
+            inner.has_news(one) || inner.lanes.batches.has_rest(one.task())
+        };
+        self.wait_until(&tasks, limit, |inner| pending.iter().any(|&one| has_more(inner, one)))
+    }
+
+    /// Lets go of what was submitted: it runs on, or with `cancels` is cancelled as far as it has not begun.
+    pub fn drop_pending(&self, pending: &mut VecDeque<Pending>, cancels: bool) {
+        for one in pending.drain(..) {
+            if cancels {
+                self.cancel(one.task(), CancelMode::Unstarted);
+            }
+            self.release(one.task());
+        }
+    }
+}
+
+impl Inner {
+    fn submit_calls(
+        &mut self,
+        function: FunctionId,
+        payload: &[u8],
+        count: usize,
+    ) -> Result<TaskId, SubmitError> {
+        let now = self.now_for_submit();
+        let calls = u32::try_from(count).unwrap_or(u32::MAX);
+        let submission = Submission {
+            function,
+            payload: Payload::copy_from(payload),
+            handle: handle(function, 0),
+            submitted_ticks: self.lanes.now_ticks(),
+            parents: &[],
+            options: None,
+            origin: Origin::External,
+        };
+        self.lanes.functions.use_again(function);
+        let task = self.core.submit_batch(submission, calls, now, &mut self.lanes);
+        match task {
+            Ok(task) => self.lanes.batches.insert(task, function, calls),
+            Err(_) => drop(self.lanes.functions.release(function)),
+        }
+        self.settle();
+        task
+    }
+
+    /// Whether there is something to take.
+    fn has_news(&self, pending: Pending) -> bool {
+        let task = pending.task();
+        self.is_final(task)
+            || (matches!(pending, Pending::Batch(_)) && self.lanes.batches.is_ready(task))
+    }
+
+    /// Takes what is there; when nothing more can come, lets go of the task and gives those that came of it.
+    fn take_pending(
+        &mut self,
+        pending: Pending,
+        taken: &mut VecDeque<Taken>,
+    ) -> Option<Vec<TaskId>> {
+        let task = match pending {
+            Pending::Batch(task) => task,
+            Pending::One(task) => {
+                taken.push_back(Taken::One(self.take_ended(task)?));
+                return Some(Vec::new());
+            }
+        };
+        taken.extend(self.lanes.batches.take_ready(task).map(Taken::Results));
+        if !self.is_final(task) {
+            return None;
+        }
+        let (unanswered, rest) = self.lanes.batches.remove(task).unwrap_or_default();
+        for _ in 0..unanswered {
+            taken.extend(self.ended(task).map(Taken::One));
+        }
+        debug_assert!(
+            unanswered == 0 || !matches!(self.core.outcome(task), Some(Outcome::Returned(_))),
+            "a call without a result"
+        );
+        self.release(task);
+        Some(rest)
     }
 }

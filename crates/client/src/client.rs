@@ -379,7 +379,7 @@ impl Inner {
     /// The time of a submission. A loop of submits reads the clock, and takes results in, once for several: a result's
     /// line of the ring moves between cores each time somebody looks at it.
     #[inline]
-    fn now_for_submit(&mut self) -> u64 {
+    pub(crate) fn now_for_submit(&mut self) -> u64 {
         self.burst = self.burst.wrapping_add(1);
         if self.burst.is_multiple_of(SUBMIT_BURST) || self.core.in_flight() == 0 {
             let now = self.lanes.read_clock();

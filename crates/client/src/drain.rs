@@ -23,6 +23,8 @@ pub(crate) enum Arrival {
     Request(u64, Vec<u8>),
     /// A task waits for others, or has ceased to.
     Wait(TaskId, bool),
+    /// Results of a batch, which are still in the ring.
+    Results,
 }
 
 impl Inner {
@@ -72,8 +74,9 @@ impl Inner {
         let mut count = 0;
         while count < limit {
             let Some(arrival) = self.next_arrival(slot) else { break };
-            count += 1;
+            count += usize::from(!matches!(arrival, Arrival::Results));
             match arrival {
+                Arrival::Results => count += self.take_results(slot, limit - count),
                 Arrival::Answer(frame, payload) => {
                     self.lanes.note_read(slot, frame.sequence);
                     let _ = self.core.answered(slot, &frame, payload, now, &mut self.lanes);
@@ -109,6 +112,19 @@ impl Inner {
         count
     }
 
+    /// Takes in up to `limit` results of the batch that a worker runs; gives how many.
+    fn take_results(&mut self, slot: SlotId, limit: usize) -> usize {
+        let Some(batch) = self.core.open_batch(slot) else {
+            self.give_up(slot);
+            return 0;
+        };
+        let Some(count) = self.lanes.take_results(slot, batch, limit) else {
+            self.give_up(slot);
+            return 0;
+        };
+        count
+    }
+
     /// Reads nothing more of a damaged ring, and has its worker killed.
     #[cold]
     fn give_up(&mut self, slot: SlotId) {
@@ -132,6 +148,9 @@ impl Inner {
         if read.is_none() {
             self.give_up(slot);
             return None;
+        }
+        if matches!(read, Some(Arrival::Results)) {
+            return read;
         }
         if results.consume() == gristmill_shm::Tail::Published
             && results.writer_waits(self.lanes.mode)
@@ -168,6 +187,7 @@ pub(crate) fn read_arrival<W: Words>(record: &Record<'_, W>) -> Result<Arrival, 
             record.append_to(8, word as u32, &mut part)?;
             Ok(Arrival::Request(word, part))
         }
+        Kind::Result => Ok(Arrival::Results),
         Kind::Wait => Ok(Arrival::Wait(TaskId::from_word(record.word(0)?), record.word(1)? != 0)),
         other => Err(FrameError::UnknownKind(other as u8)),
     }

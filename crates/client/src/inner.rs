@@ -149,6 +149,9 @@ impl Inner {
                     self.names.insert(task, name);
                 }
             }
+            for batch in std::mem::take(&mut self.lanes.news) {
+                self.call_waiters(|tasks| tasks.contains(&batch));
+            }
             let orders = std::mem::take(&mut self.lanes.orders);
             for order in orders {
                 self.obey(&order);
@@ -283,6 +286,12 @@ impl Inner {
         }
         if !self.views.is_empty() {
             self.views.remove(&task);
+        }
+        if !self.lanes.batches.is_empty() {
+            let is_final = self.core.is_final(task);
+            for single in self.lanes.batches.release(task, is_final) {
+                self.core.release(single);
+            }
         }
         self.core.release(task);
         self.settle_arena();

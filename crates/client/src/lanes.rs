@@ -4,12 +4,12 @@ use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 
 use gristmill_core::{
-    Dispatch, KillReason, Payload, PayloadRef, Port, Progress, Sent, Status, TakeBack,
+    CallProgress, Dispatch, KillReason, Payload, PayloadRef, Port, Progress, Sent, Status, TakeBack,
 };
 use gristmill_keeper::WorkerKey;
 use gristmill_shm::{
-    BeginError, BlockPart, ClientArena, ClientLane, MappedWords, RecordWriter, RingWatch, Segment,
-    SegmentError, Words,
+    BatchProgress, BeginError, BlockPart, ClientArena, ClientLane, MappedWords, RecordWriter,
+    RingWatch, Segment, SegmentError, Words,
 };
 use gristmill_sync::barrier::BarrierMode;
 use gristmill_sync::clock::{TickScale, ticks};
@@ -20,6 +20,7 @@ use gristmill_wire::{
 
 use crate::bundle::Bundles;
 use crate::functions::Functions;
+use crate::results::Batches;
 
 /// What the graph decided that somebody outside of it has to do.
 #[derive(Debug)]
@@ -62,6 +63,7 @@ pub(crate) struct Lanes {
     pub functions: Functions,
     pub arena: ClientArena,
     pub bundles: Bundles,
+    pub batches: Batches,
     /// Some lane has releases that did not fit into its ring.
     has_untold: bool,
     pub mode: BarrierMode,
@@ -70,6 +72,8 @@ pub(crate) struct Lanes {
     pub orders: Vec<Order>,
     /// Final tasks that somebody may want to hear of.
     pub finished: Vec<(TaskId, u64, Status)>,
+    /// Batches of which something can be taken that waiting threads may not know of.
+    pub news: Vec<TaskId>,
     /// Functions without users, whose estimates the graph is to forget.
     pub freed_functions: Vec<FunctionId>,
     /// What the functions of tasks are called that ended badly.
@@ -99,12 +103,14 @@ impl Lanes {
             functions: Functions::default(),
             arena,
             bundles: Bundles::default(),
+            batches: Batches::default(),
             has_untold: false,
             mode,
             scale,
             orders: Vec::new(),
             finished: Vec::new(),
             names: Vec::new(),
+            news: Vec::new(),
             freed_functions: Vec::new(),
             listeners: 0,
             unrung: Vec::new(),
@@ -120,6 +126,7 @@ impl Lanes {
             && self.orders.is_empty()
             && self.freed_functions.is_empty()
             && self.names.is_empty()
+            && self.news.is_empty()
     }
 
     /// Reads the clock once for all that follows; gives nanoseconds.
@@ -214,6 +221,32 @@ impl Lanes {
     #[inline]
     pub fn has_releases(&self) -> bool {
         self.has_untold || self.arena.has_releases()
+    }
+
+    /// Takes in up to `limit` results of a batch that a worker runs; gives how many, or `None` when one is damaged.
+    pub fn take_results(&mut self, slot: SlotId, batch: TaskId, limit: usize) -> Option<usize> {
+        let Self { lanes, batches, bundles, arena, mode, .. } = self;
+        let lane = lanes[usize::from(slot.0)].as_mut()?;
+        let collected = batches.get_mut(batch)?;
+        let results = &mut lane.ends.results;
+        let mut count = 0;
+        while count < limit && results.next_is(Kind::Result) {
+            let record = results.peek().ok()??;
+            let adopt = |bundles: &mut Bundles, descriptor: &[u8]| {
+                bundles.receive(arena, slot, descriptor).ok()
+            };
+            if !collected.take_in(&record, bundles, adopt) {
+                return None;
+            }
+            count += 1;
+            if results.consume() == gristmill_shm::Tail::Published && results.writer_waits(*mode) {
+                lane.ends.control.peer_bell().wake();
+            }
+        }
+        if self.listeners > 0 {
+            self.news.push(batch);
+        }
+        Some(count)
     }
 
     /// Tells workers which of their blocks are free, as far as their rings have room. Nobody is woken for it.
@@ -504,6 +537,30 @@ impl Port for Lanes {
         }));
     }
 
+    fn stop_batch(&mut self, slot: SlotId, sequence: u64) -> Option<u32> {
+        let control = &self.lanes[usize::from(slot.0)].as_ref()?.ends.control;
+        if control.progress().claimed() <= sequence {
+            // It could not be taken back for want of a barrier: then the rule of one batch at a time says nothing.
+            return None;
+        }
+        let found = control.stop_batch(sequence)?;
+        #[expect(clippy::cast_possible_truncation, reason = "the low half tells batches apart")]
+        (found.sequence == sequence as u32).then_some(found.claimed)
+    }
+
+    fn results(&self, batch: TaskId) -> u32 {
+        self.batches.count(batch)
+    }
+
+    fn split(&mut self, batch: TaskId, rest: &[TaskId]) -> u64 {
+        if self.listeners > 0 {
+            self.news.push(batch);
+        }
+        let function = self.batches.split(batch, rest);
+        rest.iter().for_each(|_| self.functions.use_again(function));
+        handle(function, 0)
+    }
+
     fn progress(&self, slot: SlotId) -> Progress {
         let Some(lane) = &self.lanes[usize::from(slot.0)] else { return Progress::default() };
         let reader = lane.ends.control.progress();
@@ -513,6 +570,7 @@ impl Port for Lanes {
             started: reader.started(),
             ended: reader.ended(),
             started_at_ns: self.scale.to_ns(started_at),
+            calls: reader.batch().map(|batch| call_progress(batch, reader.claimed())),
         }
     }
 
@@ -541,6 +599,9 @@ impl Port for Lanes {
         if !matches!(status, Status::Succeeded | Status::Failed) {
             self.names.push((task, self.functions.name(function).into()));
         }
+        if !self.batches.is_empty() {
+            self.batches.finished(task);
+        }
         if self.functions.release(function) {
             self.freed_functions.push(function);
         }
@@ -560,6 +621,13 @@ impl Port for Lanes {
     fn ticks(&self) -> u64 {
         self.now_ticks
     }
+}
+
+/// A batch's progress with the whole of its sequence: the last one below `claimed` with that low half.
+pub(crate) fn call_progress(batch: BatchProgress, claimed: u64) -> CallProgress {
+    #[expect(clippy::cast_possible_truncation, reason = "the low halves are compared")]
+    let back = (claimed as u32).wrapping_sub(batch.sequence);
+    CallProgress { sequence: claimed.wrapping_sub(u64::from(back)), started: batch.started }
 }
 
 /// The epoch after this one.

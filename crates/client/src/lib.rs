@@ -21,15 +21,17 @@ mod lead;
 mod nested;
 mod options;
 mod outcome;
+mod results;
 mod tree;
 mod wait;
 mod watcher;
 
-pub use batch::CallBatch;
+pub use batch::{CallBatch, Pending, Taken};
 pub use bundle::Encoded;
 pub use client::{Call, Client};
 pub use options::{ClientOptions, StartError};
 pub use outcome::{Ended, TagTimes, TaskLook};
+pub use results::{CallResult, CallValue, Results};
 pub use tree::INTERRUPT_SIGNAL;
 
 pub use gristmill_core::{Budgets, CancelMode, Config, Stats, SubmitError, TaskOptions};

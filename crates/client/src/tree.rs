@@ -11,7 +11,7 @@ use gristmill_keeper::{
 use gristmill_wire::{Epoch, Kind, SlotId};
 
 use crate::inner::Inner;
-use crate::lanes::{Lane, Order, next_epoch};
+use crate::lanes::{Lane, Order, call_progress, next_epoch};
 use crate::outcome::cause_text;
 
 /// The signal that makes a worker look whether it is to be interrupted.
@@ -290,8 +290,10 @@ impl Inner {
             return;
         }
         let reader = lane.ends.control.progress();
+        let claimed = reader.claimed();
         let progress = Progress {
-            claimed: reader.claimed(),
+            calls: reader.batch().map(|batch| call_progress(batch, claimed)),
+            claimed,
             started: reader.started(),
             ended: reader.ended(),
             started_at_ns: 0,

@@ -40,6 +40,14 @@ impl Core {
         self.slots[place].full = false;
         self.slots[place].stuck = false;
         self.leave_slot(index);
+        if self.tasks[index].extra != NONE
+            && frame.verdict.has_started()
+            && !self.close_batch(index, port)
+        {
+            let _is_requeued = self.return_unstarted(index, port);
+            self.after_answer(place, port);
+            return AnswerOutcome::Requeued;
+        }
         let run = self.observe(index, frame, port.ticks());
         let outcome = if frame.verdict == Verdict::Returned {
             self.finish_run(index, (Status::Succeeded, Content::Payload(payload)), &run, port);
@@ -85,7 +93,7 @@ impl Core {
         if frame.verdict.has_started() {
             self.fruitless = 0;
             #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-            let ran_ns = frame.ran.ticks() as f32 * self.ns_per_tick;
+            let ran_ns = frame.ran.ticks() as f32 * self.ns_per_tick / self.calls(index) as f32;
             let function = task.function.0 as usize;
             self.functions[function].observe(ran_ns, self.config.run_min_ns);
         }

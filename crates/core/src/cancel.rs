@@ -55,6 +55,7 @@ impl Core {
             self.wind_down(port);
             return CancelOutcome::Cancelled;
         }
+        self.cancel_rest(index, port);
         match mode {
             CancelMode::Unstarted => CancelOutcome::AlreadyRunning,
             CancelMode::Running { grace_ns } => {
@@ -80,7 +81,26 @@ impl Core {
         let slot = usize::from(task.slot);
         let sequence = self.slots[slot].sequence(task.sequence);
         let is_claimed = sequence < port.progress(slot_id(slot)).claimed;
-        !is_claimed && !task.has(flag::RECALLED) && !self.recall(slot, &[index], port).is_empty()
+        if is_claimed || task.has(flag::RECALLED) {
+            return false;
+        }
+        let taken = self.recall(slot, &[index], port);
+        let is_taken = taken.first() == Some(&index);
+        if !is_taken {
+            self.return_all(&taken, port);
+        }
+        is_taken
+    }
+
+    /// Cancels the calls of a batch that have certainly not begun.
+    fn cancel_rest(&mut self, index: u32, port: &mut impl Port) {
+        let task = &self.tasks[index];
+        if task.state != State::Sent || !self.batch(index).is_some_and(|batch| batch.is_whole) {
+            return;
+        }
+        for single in self.recall(usize::from(task.slot), &[index], port) {
+            self.finish(single, Status::Cancelled, Content::Empty, port);
+        }
     }
 
     /// Interrupts a task that may run; the timer does the rest.

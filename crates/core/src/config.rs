@@ -39,6 +39,10 @@ pub struct Config {
     /// Records taken back at once: the marks and the re-sending of more would take longer than the
     /// wake-up they save.
     pub steal_max: u32,
+    /// Work in one batch of calls: much more than a record costs, much less than anyone notices.
+    pub batch_ns: u32,
+    /// Calls in one batch at most.
+    pub batch_max: u32,
     /// Assumed run time of a function never seen: such tasks go to idle workers first, two at a
     /// time.
     pub unknown_run_ns: u32,
@@ -85,6 +89,8 @@ impl Default for Config {
             wake_cost_ns: 50_000,
             steal_after_ns: 100_000,
             steal_max: 1024,
+            batch_ns: 20_000,
+            batch_max: 64,
             unknown_run_ns: 1_000_000,
             run_min_ns: 50,
             ticks_per_second: 1_000_000_000,

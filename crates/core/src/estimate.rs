@@ -45,6 +45,12 @@ impl Estimate {
         Self { mean_ns: -1.0, coded_ns: 0.0, cost: Cost::from_ns(config.unknown_run_ns) }
     }
 
+    /// Whether a run was taken in.
+    #[inline]
+    pub fn is_seen(&self) -> bool {
+        self.mean_ns >= 0.0
+    }
+
     #[inline]
     pub const fn cost(&self) -> Cost {
         self.cost

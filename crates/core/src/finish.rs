@@ -68,6 +68,7 @@ impl Core {
             task.flags |= flag::STARTED;
         }
         let handle = task.handle;
+        let mut calls = 1;
         if let Content::Payload(payload) = &arguments {
             self.drop_payload(payload);
         }
@@ -75,10 +76,11 @@ impl Core {
             self.leave_parents(first_parent);
         }
         if extra != NONE {
+            calls = self.extras[extra].batch.map_or(1, |batch| u64::from(batch.calls));
             self.drop_extra(extra);
         }
-        self.counts.outstanding -= 1;
-        self.counts.finished[status as usize] += 1;
+        self.counts.outstanding -= calls;
+        self.counts.finished[status as usize] += calls;
         port.finished(self.tasks.id(index), handle, status);
         if self.tasks[index].first_dependant == NONE {
             self.free_if_unneeded(index);
@@ -102,6 +104,7 @@ impl Core {
     fn drop_extra(&mut self, extra: u32) {
         self.timers.set(&mut self.extras, extra, u64::MAX);
         self.leave_family(extra);
+        self.batches -= u32::from(self.extras[extra].batch.is_some());
         self.extras.remove(extra);
     }
 

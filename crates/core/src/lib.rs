@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod batch;
 mod cancel;
 mod config;
 mod edges;
@@ -45,7 +46,7 @@ pub use machine::Core;
 pub use options::{Budgets, Origin, TaskOptions};
 pub use outcome::{Loss, LossCause, LossReport, Outcome, StartFailure, Status};
 pub use payload::{Block, INLINE_MAX, Payload, PayloadRef};
-pub use port::{Dispatch, KillReason, Parents, Port, Progress, Sent, TakeBack};
+pub use port::{CallProgress, Dispatch, KillReason, Parents, Port, Progress, Sent, TakeBack};
 pub use slots::SlotState;
 pub use stats::{SlotStats, Stats, Tags, TaskView};
 pub use submit::{Submission, SubmitError};

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use gristmill_wire::{Epoch, SlotId, TaskId};
 
+use crate::batch::Fate;
 use crate::list::List;
 use crate::machine::Phase;
 use crate::outcome::{Content, Loss, LossCause, LossReport};
-use crate::port::Port;
+use crate::port::{Port, Progress};
 use crate::slots::{Slot, SlotState};
 use crate::task::{State, flag};
-use crate::{Core, StartFailure, Status};
+use crate::{Core, Payload, StartFailure, Status};
 
 impl Core {
     /// Tells that a slot's worker is dead, after its last answers were taken in. Its started tasks
@@ -35,7 +36,7 @@ impl Core {
             return;
         }
         let killed_for = self.slots[place].killed_for;
-        let tasks = self.empty_slot(place, loss.progress.started);
+        let tasks = self.empty_slot(place, &loss.progress);
         if state != SlotState::Retiring {
             self.counts.losses += 1;
             let is_innocent = killed_for.is_some() || loss.cause == LossCause::Keeper;
@@ -50,12 +51,16 @@ impl Core {
             killed_for,
             detail: loss.detail,
         });
-        for &index in &tasks {
+        let mut rests = Vec::new();
+        for &(index, calls) in &tasks {
             if self.is_loose(index) && self.tasks[index].has(flag::STARTED) {
-                self.lose(index, &report, port);
+                rests.append(&mut self.lose_all_of(index, calls, &report, port));
             }
         }
-        let unstarted: Vec<u32> = tasks.into_iter().filter(|&index| self.is_loose(index)).collect();
+        let indices = tasks.into_iter().map(|(index, _)| index);
+        // What is left of a batch was in front of all that had not started.
+        let mut unstarted = rests;
+        unstarted.extend(indices.filter(|&index| self.is_loose(index)));
         self.counts.replaced += unstarted.len() as u64;
         self.return_all(&unstarted, port);
         self.pump(port);
@@ -67,20 +72,49 @@ impl Core {
         self.tasks[index].state == State::Loose
     }
 
-    /// Takes everything out of a slot whose process is gone; the started tasks are flagged.
-    fn empty_slot(&mut self, place: usize, started: u64) -> Vec<u32> {
-        let tasks: Vec<u32> = List::from(&self.tasks, self.slots[place].in_flight.head).collect();
-        for &index in &tasks {
+    /// Takes everything out of a slot whose process is gone; the started tasks are flagged, and come with how many calls
+    /// had started if they are batches.
+    fn empty_slot(&mut self, place: usize, progress: &Progress) -> Vec<(u32, u32)> {
+        let indices: Vec<u32> = List::from(&self.tasks, self.slots[place].in_flight.head).collect();
+        let mut tasks = Vec::new();
+        for index in indices {
             let sequence = self.slots[place].sequence(self.tasks[index].sequence);
             self.leave_slot(index);
-            if sequence < started {
+            if sequence < progress.started {
                 self.tasks[index].flags |= flag::STARTED;
             }
+            tasks.push((index, Self::started_calls(progress.calls, sequence)));
         }
         self.set_state(place, SlotState::Absent);
         let slot = &mut self.slots[place];
         *slot = Slot { nested: slot.nested, epoch: slot.epoch, ..Slot::new() };
         tasks
+    }
+
+    /// As [`Self::lose`], for what had started of a batch too; gives the rest, in no list.
+    fn lose_all_of(
+        &mut self,
+        index: u32,
+        calls: u32,
+        report: &Arc<LossReport>,
+        port: &mut impl Port,
+    ) -> Vec<u32> {
+        if self.batch(index).is_none() {
+            self.lose(index, report, port);
+            return Vec::new();
+        }
+        let Some((fate, rest)) = self.judge_batch(index, calls, port) else {
+            self.tasks[index].flags &= !flag::STARTED;
+            return Vec::new();
+        };
+        match fate {
+            Fate::Lost => self.lose(index, report, port),
+            Fate::Done => {
+                let results = Content::Payload(Payload::EMPTY);
+                self.finish_started(index, Status::Succeeded, results, port);
+            }
+        }
+        rest
     }
 
     /// Ends or repeats a task that its worker had started when it died.

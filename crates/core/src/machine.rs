@@ -49,6 +49,8 @@ pub struct Core {
     pub(crate) counts: Stats,
     pub(crate) blocked: u64,
     pub(crate) in_flight: u64,
+    /// Batches without a final state.
+    pub(crate) batches: u32,
     /// Tasks in the slots' own queues.
     pub(crate) nested_ready: u64,
     /// Slots with two or more in flight: something could be taken from them.
@@ -100,6 +102,7 @@ impl Core {
             counts: Stats::default(),
             blocked: 0,
             in_flight: 0,
+            batches: 0,
             nested_ready: 0,
             deep_slots: 0,
             waiting_slots: 0,
@@ -165,7 +168,8 @@ impl Core {
     pub fn has_obligations(&self) -> bool {
         self.ready_count() > 0
             || self.blocked > 0
-            || self.extras.len() > 0
+            || self.extras.len() > self.batches
+            || self.timers.len() > 0
             || self.could_steal()
             || self.wants_workers()
             || self.oldest_idle_spare().is_some()
@@ -228,7 +232,9 @@ impl Core {
             assert!(task.state != State::Loose, "a task is nowhere between calls");
             blocked += u64::from(task.state == State::Blocked);
             in_flight += u64::from(task.state == State::Sent);
-            live += u64::from(!matches!(task.state, State::Free | State::Final));
+            if !matches!(task.state, State::Free | State::Final) {
+                live += u64::from(self.calls(index));
+            }
             if task.state == State::Final && task.holds == 0 {
                 assert!(!task.has(flag::RELEASED), "a record that nobody needs is freed");
             }
@@ -247,7 +253,7 @@ impl Core {
         let sum = |count: fn(&Slot) -> u64| self.slots.iter().map(count).sum::<u64>();
         assert_eq!(sum(|slot| u64::from(slot.in_flight.len)), self.in_flight, "rings");
         assert_eq!(sum(|slot| u64::from(slot.nested.len)), self.nested_ready, "nested queues");
-        assert_eq!(sum(|slot| u64::from(slot.in_flight.len > 1)), u64::from(self.deep_slots));
+        assert_eq!(sum(|slot| u64::from(slot.is_deep())), u64::from(self.deep_slots));
         assert_eq!(sum(|slot| u64::from(slot.waiting > 0)), u64::from(self.waiting_slots));
         for slot in &self.slots {
             assert!(slot.in_flight.len > 0 || slot.backlog_ns == 0, "an empty ring has no backlog");

@@ -3,6 +3,7 @@
 use gristmill_wire::{ContextId, SlotId, TaskId};
 
 use crate::NONE;
+use crate::batch::Batch;
 
 /// How often each kind of failure is answered by another attempt. They are separate: a crash never
 /// uses up what the user's own exceptions were given.
@@ -63,6 +64,8 @@ pub(crate) struct Extra {
     pub deadline_ns: u64,
     pub grace_ns: u64,
     pub budgets: Budgets,
+    /// It stands for several calls.
+    pub batch: Option<Batch>,
     pub kills: u8,
     /// When the running attempt is to be looked at: its timeout, then the end of its grace.
     pub check_at: u64,
@@ -87,6 +90,7 @@ impl Extra {
             deadline_ns: options.deadline_ns.unwrap_or(u64::MAX),
             grace_ns: options.grace_ns.unwrap_or(config.grace_ns),
             budgets: options.budgets.unwrap_or(config.budgets),
+            batch: None,
             kills: 0,
             check_at: u64::MAX,
             started_at: 0,

@@ -75,7 +75,7 @@ impl Core {
 
     fn extension(&self, slot: usize, extra: u32) -> (Option<TaskExtension>, TaskFlags) {
         let extra = &self.extras[extra];
-        let mut flags = 0;
+        let mut flags = Self::batch_flag(extra.batch);
         if extra.parent != NONE && self.tasks[extra.parent].slot == slot_id(slot).0 {
             flags |= TaskFlags::NESTED;
         }
@@ -95,7 +95,12 @@ impl Core {
     #[inline]
     fn enter_slot(&mut self, slot: usize, index: u32, sequence: u64, ticks: u64) {
         let task = &mut self.tasks[index];
-        let cost = self.functions[task.function.0 as usize].cost();
+        let mut cost = self.functions[task.function.0 as usize].cost();
+        if task.extra != NONE
+            && let Some(batch) = self.extras[task.extra].batch
+        {
+            cost = Self::batch_cost(cost, batch);
+        }
         task.state = State::Sent;
         task.slot = slot_id(slot).0;
         task.cost = cost;
@@ -107,14 +112,16 @@ impl Core {
         task.written = gristmill_wire::Span::from_ticks(waited).bits();
         let extra = task.extra;
         let place = &mut self.slots[slot];
+        let was_deep = place.is_deep();
         place.in_flight.push_back(&mut self.tasks, index);
         place.backlog_ns += cost.ns();
         place.last_sequence = sequence;
         place.sent += 1;
         self.in_flight += 1;
-        self.deep_slots += u32::from(place.in_flight.len == 2);
+        self.deep_slots += u32::from(place.is_deep() && !was_deep);
         self.current = slot;
         if extra != NONE {
+            self.count_batch(slot, index, true);
             self.start_watch(index);
         }
     }
@@ -125,15 +132,23 @@ impl Core {
         let task = &mut self.tasks[index];
         debug_assert!(task.state == State::Sent, "only a sent task is in a slot");
         task.state = State::Loose;
-        let (slot, cost) = (usize::from(task.slot), task.cost);
+        let (slot, cost, extra) = (usize::from(task.slot), task.cost, task.extra);
+        if extra != NONE {
+            self.count_batch(slot, index, false);
+            if self.slots[slot].stopped == index {
+                self.slots[slot].stopped = NONE;
+            }
+        }
+        let task = &self.tasks[index];
         if task.has(flag::WAITING) {
             self.end_wait(index);
         }
         let place = &mut self.slots[slot];
+        let was_deep = place.is_deep();
         place.in_flight.remove(&mut self.tasks, index);
         place.backlog_ns -= cost.ns();
         self.in_flight -= 1;
-        self.deep_slots -= u32::from(place.in_flight.len == 1);
+        self.deep_slots -= u32::from(was_deep && !place.is_deep());
         if place.in_flight.len == 0 {
             place.idle_since = self.now;
         }

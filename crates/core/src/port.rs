@@ -42,6 +42,17 @@ pub struct Progress {
     pub ended: u64,
     /// When the record `started - 1` began, monotonic nanoseconds.
     pub started_at_ns: u64,
+    /// How far it has come in the batch that it runs or ran last.
+    pub calls: Option<CallProgress>,
+}
+
+/// How far a worker has come in a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallProgress {
+    /// The batch's record.
+    pub sequence: u64,
+    /// Calls whose user code began.
+    pub started: u32,
 }
 
 /// Why a worker is killed.
@@ -62,6 +73,25 @@ pub trait Port {
     /// Tries to take records back, one heavy barrier for all; answers into `taken`, in the order of
     /// `sequences`.
     fn take_back(&mut self, slot: SlotId, sequences: &[u64], taken: &mut Vec<TakeBack>);
+
+    /// Lets no further call of a claimed batch begin, one heavy barrier; gives how many calls of it were claimed: none
+    /// behind them will run. `None` where that is not certain.
+    fn stop_batch(&mut self, slot: SlotId, sequence: u64) -> Option<u32> {
+        let _ = (slot, sequence);
+        None
+    }
+
+    /// How many calls of a batch have given a result, as far as results were taken in.
+    fn results(&self, batch: TaskId) -> u32 {
+        let _ = batch;
+        0
+    }
+
+    /// Tells that the last calls of a batch have become the tasks `rest`; gives the handle of each.
+    fn split(&mut self, batch: TaskId, rest: &[TaskId]) -> u64 {
+        let _ = (batch, rest);
+        0
+    }
 
     /// What the slot's worker has claimed, started and ended.
     fn progress(&self, slot: SlotId) -> Progress;

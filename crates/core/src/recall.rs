@@ -8,7 +8,8 @@ use crate::{Attempt, Core, NONE, Status};
 
 impl Core {
     /// Tries to take tasks back that are in flight in `slot`, given in ring order. Those taken are
-    /// in no list any more and are returned, in order; the others are marked and stay.
+    /// in no list any more and are returned, in order; the others are marked and stay. Of a batch that
+    /// is claimed already the calls behind the one that runs are taken.
     pub(crate) fn recall(&mut self, slot: usize, wanted: &[u32], port: &mut impl Port) -> Vec<u32> {
         if wanted.is_empty() {
             return Vec::new();
@@ -29,7 +30,10 @@ impl Core {
                     self.slots[slot].sent -= 1;
                     taken.push(index);
                 }
-                TakeBack::Undecided => self.tasks[index].flags |= flag::RECALLED,
+                TakeBack::Undecided => {
+                    self.tasks[index].flags |= flag::RECALLED;
+                    taken.append(&mut self.stop_batch(slot, index, port));
+                }
             }
         }
         self.taken = verdicts;
@@ -86,6 +90,7 @@ impl Core {
         task.flags &= !flag::OF_ATTEMPT;
         let extra = task.extra;
         if extra != NONE {
+            self.mend_batch(index);
             self.orphan_children(extra);
             self.extras[extra].check_at = u64::MAX;
             self.extras[extra].started_at = 0;

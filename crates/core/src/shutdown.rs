@@ -31,8 +31,9 @@ impl Core {
 
     fn cancel_pending(&mut self, port: &mut impl Port) {
         for slot in 0..self.slots.len() {
-            let unclaimed = self.unclaimed(slot, port);
-            let taken = self.recall(slot, &unclaimed, port);
+            let mut wanted: Vec<u32> = self.running_batch(slot, port).into_iter().collect();
+            wanted.append(&mut self.unclaimed(slot, port));
+            let taken = self.recall(slot, &wanted, port);
             self.return_all(&taken, port);
         }
         for index in 0..self.tasks.end() {

@@ -3,7 +3,7 @@
 use gristmill_wire::Epoch;
 
 use crate::list::List;
-use crate::{Config, TaskId};
+use crate::{Config, NONE, TaskId};
 
 /// What a slot is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +33,10 @@ pub(crate) struct Slot {
     pub waiting: u32,
     /// Records in the ring and not answered, in ring order.
     pub in_flight: List,
+    /// Batches among them whose rest nobody has asked for.
+    pub batches: u32,
+    /// The batch in flight that was stopped: its worker may not have seen it yet.
+    pub stopped: u32,
     /// Sum of their costs.
     pub backlog_ns: u64,
     /// The sequence of the last record: restores the high half of those in the task records.
@@ -56,6 +60,8 @@ impl Slot {
             stuck: false,
             waiting: 0,
             in_flight: List::EMPTY,
+            batches: 0,
+            stopped: NONE,
             backlog_ns: 0,
             last_sequence: 0,
             sent: 0,
@@ -101,10 +107,16 @@ impl Slot {
         self.state == SlotState::Ready && self.in_flight.len == 0
     }
 
-    /// Whether something waits behind what it runs, or behind what its stack waits for.
+    /// Whether something waits behind what it runs, or behind what its stack waits for: the rest of a batch too.
     #[inline]
     pub fn has_more(&self) -> bool {
-        self.state == SlotState::Ready && self.in_flight.len > self.waiting + 1
+        self.state == SlotState::Ready && self.in_flight.len + self.batches > self.waiting + 1
+    }
+
+    /// Whether something could be taken from it.
+    #[inline]
+    pub const fn is_deep(&self) -> bool {
+        self.in_flight.len + self.batches > 1
     }
 
     /// Whether all that is in flight waits for tasks that it submitted.

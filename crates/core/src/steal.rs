@@ -23,7 +23,8 @@ impl Core {
     /// Whether a worker could become idle, or ready, while something waits behind what another one runs: the word of it
     /// comes through a ring, so somebody has to look.
     pub(crate) fn could_steal(&self) -> bool {
-        self.deep_slots > 0 && (self.config.workers > 1 || self.waiting_slots > 0)
+        let has_others = self.config.workers > 1 || self.waiting_slots > 0 || self.live_end > 1;
+        self.deep_slots > 0 && has_others
     }
 
     /// Whether a worker idles while something waits behind what another one runs.
@@ -78,8 +79,11 @@ impl Core {
         let count = if all { unclaimed.len() } else { unclaimed.len().div_ceil(2) };
         let count = count.min(self.config.steal_max as usize);
         self.slots[victim].stuck = true;
-        let wanted = &unclaimed[unclaimed.len() - count..];
-        let taken = self.recall(victim, wanted, port);
+        // What waits behind the running call of a batch waits behind a long task too.
+        let running = if all { self.running_batch(victim, port) } else { None };
+        let mut wanted: Vec<u32> = running.into_iter().collect();
+        wanted.extend(&unclaimed[unclaimed.len() - count..]);
+        let taken = self.recall(victim, &wanted, port);
         self.counts.stolen += taken.len() as u64;
         self.return_all(&taken, port);
         self.pump(port);

@@ -144,7 +144,7 @@ impl Core {
     }
 
     #[inline]
-    fn insert(&mut self, submission: Submission<'_>) -> u32 {
+    pub(crate) fn insert(&mut self, submission: Submission<'_>) -> u32 {
         let Submission { function, payload, handle, submitted_ticks, .. } = submission;
         let index = self.tasks.insert(function, payload, handle);
         self.tasks[index].submitted_ticks = submitted_ticks;

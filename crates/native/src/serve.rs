@@ -67,7 +67,8 @@ pub fn serve(
         .map_err(|error| broken(error.to_string()))?;
     let arena = Arc::new(arena);
     let spin = Duration::try_from_secs_f64(spin_us.max(0.0) / 1e6).unwrap_or_default();
-    let options = WorkerOptions { spin, stack_max: stack_max() };
+    let result_rest = segment.tick_scale().from_ns(RESULT_REST_NS);
+    let options = WorkerOptions { spin, stack_max: stack_max(), result_rest };
     let callee = PythonCallee::new(py, Arc::clone(&arena))?;
     let worker = Rc::new(Worker::new(lane, arena, callee, options));
     crate::nested::set_worker(&worker);
@@ -79,6 +80,9 @@ pub fn serve(
     }
     worker.run().map_err(|error| broken(error.to_string()))
 }
+
+/// A client that waits is woken once for the results of so much time: a wake-up costs as much as many small calls.
+const RESULT_REST_NS: u64 = 50_000;
 
 /// A quarter of the stack that this thread may have: the rest is for the code of the task that waits deepest.
 fn stack_max() -> usize {

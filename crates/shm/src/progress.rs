@@ -2,6 +2,7 @@
 //!
 //! Each fact is the count of records it holds for, that is the sequence + 1 of the last one; 0 is none.
 
+use crate::batch::{BatchProgress, CallWord, StopWord};
 use crate::ring::{Record, Sequence, Words};
 use gristmill_sync::atomic::{AtomicU64, Ordering};
 use gristmill_sync::barrier::{BarrierMode, light};
@@ -15,6 +16,7 @@ pub struct ProgressLine {
     started_ticks: AtomicU64,
     ended: AtomicU64,
     written: AtomicU64,
+    calls: CallWord,
 }
 
 impl ProgressLine {
@@ -39,6 +41,7 @@ impl ProgressLine {
         for word in words {
             word.store(0, Ordering::Relaxed);
         }
+        self.calls.reset();
     }
 }
 
@@ -63,6 +66,19 @@ impl ProgressWriter<'_> {
         self.0.claimed.store(record.sequence() + 1, Ordering::Relaxed);
         light(mode); // PAIRS: take-back (the heavy barrier of the taker)
         if record.revoked() { Claim::Revoked } else { Claim::Run }
+    }
+
+    /// Claims the next call of a claimed batch; see [`CallWord::begin`].
+    #[inline]
+    #[must_use = "a call that was taken back must not run"]
+    pub(crate) fn begin_call(
+        self,
+        sequence: Sequence,
+        started: u32,
+        stop: &StopWord,
+        mode: BarrierMode,
+    ) -> bool {
+        self.0.calls.begin(sequence, started, stop, mode)
     }
 
     /// Notes that the user's code of a claimed record begins now.
@@ -136,6 +152,23 @@ impl ProgressReader<'_> {
     #[must_use]
     pub fn written(self) -> Sequence {
         self.0.written.load(Ordering::Acquire) // PAIRS: written (`ProgressWriter::written`)
+    }
+
+    /// How far it has come in the batch that it runs or ran last.
+    #[inline]
+    #[must_use]
+    pub fn batch(self) -> Option<BatchProgress> {
+        self.0.calls.progress()
+    }
+
+    /// Stops a batch; see [`StopWord::stop`].
+    pub(crate) fn stop_batch(
+        self,
+        sequence: Sequence,
+        stop: &StopWord,
+        mode: BarrierMode,
+    ) -> Option<BatchProgress> {
+        stop.stop(sequence, &self.0.calls, mode)
     }
 
     /// The record that runs, if one does.

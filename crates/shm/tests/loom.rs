@@ -3,6 +3,8 @@
 //! `RUSTFLAGS="--cfg gristmill_loom" LOOM_MAX_PREEMPTIONS=3 cargo test -p gristmill-shm --release --test loom`
 #![cfg(gristmill_loom)]
 
+#[path = "loom/batch.rs"]
+mod batch;
 #[path = "loom/bell.rs"]
 mod bell;
 #[path = "loom/publication.rs"]

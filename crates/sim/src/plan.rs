@@ -23,6 +23,8 @@ pub struct Plan {
     pub hangs: u64,
     /// A hanging task ignores the interrupt.
     pub ignores: u64,
+    /// A submission of the program is a batch.
+    pub batches: u64,
     /// A task has options.
     pub options: u64,
     /// A step of the program cancels something.
@@ -73,6 +75,7 @@ impl Plan {
             exits: pick(random, &[0, 0, 5, 20]),
             hangs: pick(random, &[0, 10, 40]),
             ignores: 50,
+            batches: pick(random, &[0, 0, 20, 90]),
             options: pick(random, &[0, 20, 80]),
             cancels: pick(random, &[0, 5, 20]),
             kills: pick(random, &[0, 0, 1, 3]),

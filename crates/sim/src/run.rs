@@ -1,10 +1,12 @@
 //! One seed from its first task to its last process.
 
+use std::collections::BTreeMap;
+
 use gristmill_core::{
-    CancelMode, CancelOutcome, Config, Core, Loss, LossCause, Origin, Payload, SlotState,
+    Budgets, CancelMode, CancelOutcome, Config, Core, Loss, LossCause, Origin, Payload, SlotState,
     StartFailure, Status, Submission, SubmitError, TaskId,
 };
-use gristmill_wire::FunctionId;
+use gristmill_wire::{BatchCalls, FunctionId};
 
 use crate::plan::Plan;
 use crate::random::Random;
@@ -55,6 +57,7 @@ impl Simulation {
         let world = World {
             workers: (0..config.slot_count()).map(|_| Worker::default()).collect(),
             ledger: Vec::new(),
+            batches: BTreeMap::new(),
             ring_max: plan.ring_max,
             now: 1,
             trace: with_trace.then(Vec::new),
@@ -181,6 +184,10 @@ impl Simulation {
             return true;
         }
         self.submitted += 1;
+        if self.random.chance(self.plan.batches) && self.plan.config.budgets == Budgets::default() {
+            self.submit_batch();
+            return true;
+        }
         let number = self.submit(Origin::External, 0);
         assert!(number.is_some(), "what is admitted is accepted");
         true
@@ -232,9 +239,40 @@ impl Simulation {
         }
     }
 
+    /// Submits several calls as one task.
+    fn submit_batch(&mut self) {
+        let first = self.world.ledger.len();
+        let calls: Vec<usize> = (first..first + 1 + self.random.index(6)).collect();
+        let mut payload = Vec::new();
+        for number in &calls {
+            BatchCalls::append(&(*number as u64).to_le_bytes(), &mut payload).expect("small");
+            self.world.ledger.push(Entry { starts_max: 1, ..Entry::default() });
+        }
+        self.world.log(|| format!("submit {calls:?} as a batch"));
+        let submission = Submission {
+            function: FunctionId(u32::try_from(self.random.below(3)).expect("small")),
+            payload: Payload::from(payload),
+            handle: 0,
+            submitted_ticks: self.world.now,
+            parents: &[],
+            options: None,
+            origin: Origin::External,
+        };
+        let count = u32::try_from(calls.len()).expect("few");
+        let accepted = self.core.submit_batch(submission, count, self.world.now, &mut self.world);
+        let id = accepted.expect("what is admitted is accepted");
+        for (place, &number) in calls.iter().enumerate() {
+            self.world.ledger[number].batch = Some((id, place));
+        }
+        self.world.batches.entry(id).or_insert((calls, 0));
+    }
+
     fn draw_parents(&mut self) -> Vec<usize> {
         let known: Vec<usize> = (0..self.world.ledger.len())
-            .filter(|&number| !self.world.ledger[number].is_released)
+            .filter(|&number| {
+                let entry = &self.world.ledger[number];
+                !entry.is_released && entry.id.is_some()
+            })
             .collect();
         let mut parents = Vec::new();
         while !known.is_empty() && parents.len() < 6 && self.random.chance(self.plan.parents) {
@@ -260,6 +298,9 @@ impl Simulation {
 
     fn cancel(&mut self, number: usize, mode: CancelMode) -> Option<CancelOutcome> {
         let entry = &mut self.world.ledger[number];
+        if let Some((batch, _)) = entry.batch {
+            return self.cancel_batch(batch, mode);
+        }
         let (id, before) = (entry.id?, entry.may_cancel);
         let was_final = entry.status.is_some();
         entry.may_cancel = true;
@@ -275,16 +316,51 @@ impl Simulation {
         Some(outcome)
     }
 
+    /// Cancels a batch: what of it has not begun, and with `Running` the call that runs.
+    fn cancel_batch(&mut self, batch: TaskId, mode: CancelMode) -> Option<CancelOutcome> {
+        let numbers = self.world.batches[&batch].0.clone();
+        let before: Vec<bool> =
+            numbers.iter().map(|&number| self.world.ledger[number].may_cancel).collect();
+        for &number in &numbers {
+            self.world.ledger[number].may_cancel = true;
+        }
+        let outcome = self.core.cancel(batch, mode, self.world.now, &mut self.world);
+        self.world.log(|| format!("cancel {batch} {mode:?}: {outcome:?}"));
+        for (&number, before) in numbers.iter().zip(before) {
+            let entry = &mut self.world.ledger[number];
+            let is_left = entry.status.is_none() && entry.batch.is_some();
+            if is_left && outcome == CancelOutcome::AlreadyRunning {
+                entry.may_cancel = before;
+            }
+        }
+        Some(outcome)
+    }
+
     fn release_some(&mut self) -> bool {
         if self.world.ledger.is_empty() {
             return false;
         }
         let number = self.random.index(self.world.ledger.len());
         let entry = &mut self.world.ledger[number];
+        if let Some((batch, _)) = entry.batch {
+            return self.release_batch(batch);
+        }
         let Some(id) = entry.id.filter(|_| !entry.is_released) else { return false };
         entry.is_released = true;
         self.core.release(id);
         true
+    }
+
+    fn release_batch(&mut self, batch: TaskId) -> bool {
+        let numbers = self.world.batches[&batch].0.clone();
+        let mut is_new = false;
+        for number in numbers {
+            is_new |= !std::mem::replace(&mut self.world.ledger[number].is_released, true);
+        }
+        if is_new {
+            self.core.release(batch);
+        }
+        is_new
     }
 
     fn drain_some(&mut self, place: usize) -> bool {
@@ -312,15 +388,18 @@ impl Simulation {
             Message::Answer(frame, payload) => {
                 let _outcome = self.core.answered(slot, &frame, payload, now, &mut self.world);
             }
+            Message::Result(batch, number, verdict) => {
+                self.world.take_result(batch, number, verdict);
+            }
             Message::Wait(task, on) => {
                 self.world.log(|| format!("{task} in {slot} waits: {on}"));
                 self.core.waiting(slot, task, on, now, &mut self.world);
             }
-            Message::Request(parent, sequence) => {
+            Message::Request(parent, number) => {
                 let depth = self.depth_of(parent);
                 let child = self.submit(Origin::Nested { slot, parent }, depth + 1);
                 let stack = &mut self.world.workers[place].stack;
-                if let Some(frame) = stack.iter_mut().find(|one| one.record.sequence == sequence) {
+                if let Some(frame) = stack.iter_mut().find(|one| one.record.number == number) {
                     frame.requested -= 1;
                     frame.children.extend(child);
                 }
@@ -422,6 +501,8 @@ impl Simulation {
                 self.core.release(id);
             }
         }
+        let batches: Vec<TaskId> = self.world.batches.keys().copied().collect();
+        batches.into_iter().for_each(|batch| self.core.release(batch));
         self.core.audit();
         assert_eq!(self.core.record_count(), 0, "records outlive their tasks");
         let stats = self.core.stats();

@@ -1,11 +1,11 @@
 //! What workers do, one small step at a time.
 
-use gristmill_core::SlotId;
+use gristmill_core::{CallProgress, SlotId};
 use gristmill_wire::{TaskFlags, Verdict};
 
 use crate::plan::Plan;
 use crate::random::Random;
-use crate::worker::{Course, Frame, Message, Record};
+use crate::worker::{Course, Frame, Message};
 use crate::world::World;
 
 impl World {
@@ -18,7 +18,10 @@ impl World {
             self.workers[slot].published += 1;
             return true;
         }
-        let has_moved = if self.workers[slot].claimed.is_some() {
+        let has_moved = if self.workers[slot].batch.is_some() {
+            self.next_call(slot, plan, random);
+            true
+        } else if self.workers[slot].claimed.is_some() {
             self.take_up(slot, plan, random);
             true
         } else {
@@ -48,8 +51,16 @@ impl World {
         let now = self.now;
         let worker = &mut self.workers[slot];
         let (record, is_accepted) = worker.claimed.take().expect("something is claimed");
+        if is_accepted && !record.calls.is_empty() {
+            worker.progress.started = record.sequence + 1;
+            worker.progress.started_at_ns = now;
+            worker.batch = Some((Frame::new(record, now), false));
+            return;
+        }
         if is_accepted {
-            self.start(slot, record, plan, random);
+            worker.progress.started = record.sequence + 1;
+            worker.progress.started_at_ns = now;
+            self.start(slot, Frame::new(record, now), plan, random);
             return;
         }
         let is_nested = record.flags.has(TaskFlags::NESTED) && worker.stack.len() < plan.stack_max;
@@ -70,8 +81,33 @@ impl World {
         self.log(|| format!("slot {slot} answers {} {verdict:?}", record.number));
     }
 
-    fn start(&mut self, slot: usize, record: Record, plan: &Plan, random: &mut Random) {
-        let number = record.number;
+    /// Claims the next call of a batch, or begins it if the batch was not stopped; answers the batch behind the last one.
+    fn next_call(&mut self, slot: usize, plan: &Plan, random: &mut Random) {
+        let now = self.now;
+        let worker = &mut self.workers[slot];
+        let (mut frame, is_claimed) = worker.batch.take().expect("a batch is at hand");
+        let sequence = frame.record.sequence;
+        let started = u32::try_from(frame.done).expect("few calls");
+        if !is_claimed && frame.done < frame.record.calls.len() {
+            worker.calls_claimed = started + 1;
+            worker.progress.calls = Some(CallProgress { sequence, started });
+            worker.batch = Some((frame, true));
+            return;
+        }
+        if is_claimed && worker.stopped != sequence + 1 {
+            worker.progress.calls = Some(CallProgress { sequence, started: started + 1 });
+            frame.record.number = frame.record.calls[frame.done];
+            self.start(slot, frame, plan, random);
+            return;
+        }
+        let verdict = if frame.done > 0 { Verdict::Returned } else { Verdict::Skipped };
+        worker.answer(&frame.record, verdict, frame.started_at, now);
+        worker.progress.ended = sequence + 1;
+        self.log(|| format!("slot {slot} ends batch {sequence}: {verdict:?}"));
+    }
+
+    fn start(&mut self, slot: usize, frame: Frame, plan: &Plan, random: &mut Random) {
+        let number = frame.record.number;
         self.log(|| format!("slot {slot} starts {number}"));
         let parents_done = self.ledger[number]
             .parents
@@ -88,17 +124,11 @@ impl World {
         let longest = if random.chance(20) { 500_000 } else { 5_000 };
         let can_nest = entry.depth < 3 && random.chance(plan.nested);
         let worker = &mut self.workers[slot];
-        worker.progress.started = record.sequence + 1;
-        worker.progress.started_at_ns = now;
         worker.stack.push(Frame {
-            record,
             course: plan.draw_course(random),
             end_at: now + random.below(longest),
-            started_at: now,
             to_submit: if can_nest { 1 + random.below(3) } else { 0 },
-            children: Vec::new(),
-            requested: 0,
-            waits: false,
+            ..frame
         });
     }
 
@@ -118,8 +148,8 @@ impl World {
         if frame.to_submit > 0 {
             frame.to_submit -= 1;
             frame.requested += 1;
-            let sequence = frame.record.sequence;
-            worker.results.push_back(Message::Request(task, sequence));
+            let number = frame.record.number;
+            worker.results.push_back(Message::Request(task, number));
             return true;
         }
         let is_done = |&child: &usize| self.ledger[child].status.is_some();
@@ -153,12 +183,20 @@ impl World {
         if frame.waits {
             worker.results.push_back(Message::Wait(frame.record.task, false));
         }
-        worker.answer(&frame.record, verdict, frame.started_at, now);
-        worker.progress.ended = frame.record.sequence + 1;
-        let entry = &mut self.ledger[frame.record.number];
+        let number = frame.record.number;
+        if frame.record.calls.is_empty() {
+            worker.answer(&frame.record, verdict, frame.started_at, now);
+            worker.progress.ended = frame.record.sequence + 1;
+        } else {
+            worker.results.push_back(Message::Result(frame.record.task, number, verdict));
+            let started_at = frame.started_at;
+            let done = frame.done + 1;
+            worker.batch = Some((Frame { done, ..Frame::new(frame.record, started_at) }, false));
+        }
+        let entry = &mut self.ledger[number];
         entry.running -= 1;
         entry.returns += u64::from(verdict == Verdict::Returned);
-        self.log(|| format!("slot {slot} answers {} {verdict:?}", frame.record.number));
+        self.log(|| format!("slot {slot} answers {number} {verdict:?}"));
     }
 
     /// Ends a process: what it ran dies with it; what it wrote stays to be read.
@@ -172,6 +210,7 @@ impl World {
         }
         worker.ring.clear();
         worker.claimed = None;
+        worker.batch = None;
     }
 
     /// When the earliest running task may end.

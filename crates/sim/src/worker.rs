@@ -13,8 +13,10 @@ pub struct Record {
     pub sequence: u64,
     /// Its task.
     pub task: TaskId,
-    /// The program's number of the task.
+    /// The program's number of the task; of a batch, of its running call.
     pub number: usize,
+    /// A batch: the numbers of all its calls.
+    pub calls: Vec<usize>,
     /// Which placement it is.
     pub attempt: Attempt,
     /// Its flags.
@@ -60,6 +62,26 @@ pub struct Frame {
     pub requested: u64,
     /// Whether it waits.
     pub waits: bool,
+    /// Of a batch: calls whose results are written.
+    pub done: usize,
+}
+
+impl Frame {
+    /// Of a record that is about to begin.
+    #[must_use]
+    pub const fn new(record: Record, now: u64) -> Self {
+        Self {
+            record,
+            course: Course::Return,
+            end_at: now,
+            started_at: now,
+            to_submit: 0,
+            children: Vec::new(),
+            requested: 0,
+            waits: false,
+            done: 0,
+        }
+    }
 }
 
 /// A record in the result ring.
@@ -67,8 +89,10 @@ pub struct Frame {
 pub enum Message {
     /// The answer to a task.
     Answer(AnswerFrame, Payload),
-    /// The running task, under this sequence, submits another.
-    Request(TaskId, u64),
+    /// What came of the next call of a batch: the batch and the call's number.
+    Result(TaskId, usize, Verdict),
+    /// The running task, of this number, submits another.
+    Request(TaskId, usize),
     /// The running task waits, or has ceased to.
     Wait(TaskId, bool),
 }
@@ -96,6 +120,12 @@ pub struct Worker {
     pub progress: Progress,
     /// Its claimed record, if it has not begun, and whether the revoked word was read and not set.
     pub claimed: Option<(Record, bool)>,
+    /// Between two calls of a batch: its frame, and whether the next call was claimed.
+    pub batch: Option<(Frame, bool)>,
+    /// The batch of which no further call is to begin, its sequence + 1.
+    pub stopped: u64,
+    /// Calls claimed of the batch that was begun last.
+    pub calls_claimed: u32,
     /// What it runs, innermost last.
     pub stack: Vec<Frame>,
     /// Its result ring.
@@ -137,6 +167,7 @@ impl Worker {
         self.is_up
             && self.dead.is_none()
             && self.claimed.is_none()
+            && self.batch.is_none()
             && self.stack.last().is_none_or(|frame| frame.waits)
             && !self.ring.is_empty()
     }

@@ -1,8 +1,12 @@
 //! The port of the simulation: rings, processes and the ledger of what happened.
 
+use std::collections::BTreeMap;
+
 use gristmill_core::{
     Dispatch, KillReason, Payload, Port, Progress, Sent, SlotId, Status, TakeBack, TaskId,
 };
+
+use gristmill_wire::{BatchCalls, TaskFlags, Verdict};
 
 use crate::worker::{Record, Worker};
 
@@ -35,6 +39,8 @@ pub struct Entry {
     pub depth: u64,
     /// It can never be sent.
     pub is_unsendable: bool,
+    /// The batch that it travels in, as long as it does, and its place there.
+    pub batch: Option<(TaskId, usize)>,
 }
 
 /// Everything outside of the machine.
@@ -44,6 +50,8 @@ pub struct World {
     pub workers: Vec<Worker>,
     /// One per task, by number.
     pub ledger: Vec<Entry>,
+    /// The numbers of a batch's calls, and how many results of it were taken in.
+    pub batches: BTreeMap<TaskId, (Vec<usize>, usize)>,
     /// Records that fit into a ring.
     pub ring_max: usize,
     /// The clock.
@@ -68,7 +76,9 @@ impl World {
 
 impl Port for World {
     fn send(&mut self, slot: SlotId, frame: Dispatch<'_>) -> Sent {
-        let number = number_of(frame.payload);
+        let calls =
+            if frame.flags.has(TaskFlags::BATCH) { calls_of(frame.payload) } else { Vec::new() };
+        let number = calls.first().copied().unwrap_or_else(|| number_of(frame.payload));
         let entry = &self.ledger[number];
         let parents: Vec<usize> =
             frame.parents.clone().map(|(_, value)| usize::from(value_of(value))).collect();
@@ -78,6 +88,11 @@ impl Port for World {
         );
         assert_eq!(parents.len(), entry.parents.len(), "one value per parent");
         assert!(entry.status.is_none(), "a final task was sent");
+        if !calls.is_empty() {
+            // The world hears of a batch before the program is told its id.
+            let known = self.batches.entry(frame.id).or_insert_with(|| (calls.clone(), 0));
+            assert_eq!(calls, known.0, "a batch is sent with its own calls");
+        }
         if entry.is_unsendable {
             return Sent::Failed(Payload::copy_from(b"too large"));
         }
@@ -93,6 +108,7 @@ impl Port for World {
             sequence,
             task: frame.id,
             number,
+            calls,
             attempt: frame.attempt,
             flags: frame.flags,
             deadline_ns: frame.extension.map_or(0, |extension| extension.deadline_ns),
@@ -118,6 +134,33 @@ impl Port for World {
         self.log(|| format!("take back {sequences:?} from {slot}: {verdicts:?}"));
     }
 
+    fn stop_batch(&mut self, slot: SlotId, sequence: u64) -> Option<u32> {
+        let worker = self.worker(slot);
+        let progress = worker.progress;
+        assert!(sequence < progress.claimed, "only a claimed batch is stopped");
+        worker.stopped = sequence + 1;
+        let calls = progress.calls.filter(|calls| calls.sequence == sequence);
+        let claimed = calls.map(|_| worker.calls_claimed);
+        self.log(|| format!("stop batch {sequence} in {slot}: {claimed:?}"));
+        claimed
+    }
+
+    fn results(&self, batch: TaskId) -> u32 {
+        u32::try_from(self.batches[&batch].1).expect("few calls")
+    }
+
+    fn split(&mut self, batch: TaskId, rest: &[TaskId]) -> u64 {
+        let calls = &mut self.batches.get_mut(&batch).expect("it is a batch").0;
+        let numbers = calls.split_off(calls.len() - rest.len());
+        self.log(|| format!("{batch} is split: {numbers:?} go on alone"));
+        for (&number, &id) in numbers.iter().zip(rest) {
+            let entry = &mut self.ledger[number];
+            assert!(entry.batch.take().is_some(), "a call is split off once");
+            entry.id = Some(id);
+        }
+        SINGLE
+    }
+
     fn progress(&self, slot: SlotId) -> Progress {
         self.workers[usize::from(slot.0)].progress
     }
@@ -131,7 +174,8 @@ impl Port for World {
         let worker = self.worker(slot);
         assert!(worker.is_up, "a slot without a worker was killed");
         let (KillReason::TimedOut(task) | KillReason::Cancelled(task)) = why;
-        let runs = worker.stack.iter().any(|frame| frame.record.task == task);
+        let batch = worker.batch.iter().map(|(frame, _)| frame);
+        let runs = worker.stack.iter().chain(batch).any(|frame| frame.record.task == task);
         assert!(
             runs || worker.dead.is_some(),
             "a worker was killed for a task that it does not run"
@@ -155,7 +199,16 @@ impl Port for World {
     }
 
     fn finished(&mut self, task: TaskId, handle: u64, status: Status) {
-        let number = usize::try_from(handle).expect("a number");
+        if let Some((calls, results)) = self.batches.get(&task).cloned() {
+            self.finish_batch(&calls[results..], status);
+            return;
+        }
+        let alone = |entry: &Entry| entry.id == Some(task);
+        let number = if handle == SINGLE {
+            self.ledger.iter().position(alone).expect("it was split off")
+        } else {
+            usize::try_from(handle).expect("a number")
+        };
         self.log(|| format!("finished {number}: {status:?}"));
         let entry = &mut self.ledger[number];
         assert!(entry.id.is_none_or(|id| id == task), "the handle is the task's");
@@ -175,6 +228,32 @@ impl Port for World {
 }
 
 impl World {
+    /// Ends the calls of a batch that gave no result.
+    fn finish_batch(&mut self, calls: &[usize], status: Status) {
+        assert!(calls.is_empty() || status != Status::Succeeded, "a call without a result");
+        for &number in calls {
+            self.log(|| format!("finished {number}, in a batch: {status:?}"));
+            let entry = &mut self.ledger[number];
+            assert_eq!(entry.status, None, "call {number} got a second final state");
+            entry.status = Some(status);
+            self.check_end(number, status);
+        }
+    }
+
+    /// Takes in what came of a call of a batch.
+    pub fn take_result(&mut self, batch: TaskId, number: usize, verdict: Verdict) {
+        let (calls, results) = self.batches.get_mut(&batch).expect("it is a batch");
+        assert_eq!(calls[*results], number, "results come in order, of its own calls");
+        *results += 1;
+        let returned = verdict == Verdict::Returned;
+        let status = if returned { Status::Succeeded } else { Status::Failed };
+        self.log(|| format!("result of {number}: {status:?}"));
+        let entry = &mut self.ledger[number];
+        assert_eq!(entry.status, None, "call {number} got a second final state");
+        entry.status = Some(status);
+        self.check_end(number, status);
+    }
+
     /// Asserts that a final state has a cause.
     fn check_end(&self, number: usize, status: Status) {
         let entry = &self.ledger[number];
@@ -192,6 +271,17 @@ impl World {
         };
         assert!(has_cause, "task {number} ended as {status:?} without a cause: {entry:?}");
     }
+}
+
+/// The handle of a task that was split off a batch.
+const SINGLE: u64 = u64::MAX;
+
+/// The numbers that the calls of a batch carry.
+fn calls_of(payload: &Payload) -> Vec<usize> {
+    let gristmill_core::PayloadRef::Bytes(bytes) = payload.get() else { panic!("inline") };
+    let mut calls = BatchCalls::new(bytes);
+    let number = |call: &[u8]| number_of(&Payload::copy_from(call));
+    std::iter::from_fn(|| calls.take().expect("whole calls")).map(number).collect()
 }
 
 /// The number that the arguments carry.

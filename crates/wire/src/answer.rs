@@ -26,7 +26,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    fn from_byte(byte: u8) -> Result<Self, FrameError> {
+    pub(crate) const fn from_byte(byte: u8) -> Result<Self, FrameError> {
         Ok(match byte {
             1 => Self::Returned,
             2 => Self::Raised,

@@ -12,6 +12,7 @@
 
 mod answer;
 mod arena;
+mod batch;
 mod error;
 mod ids;
 mod nested;
@@ -21,6 +22,7 @@ mod task;
 
 pub use answer::{ANSWER_WORDS, AnswerFrame, Verdict};
 pub use arena::{ArenaDescriptor, BlockRange};
+pub use batch::{BatchCalls, RESULT_WORDS, ResultFrame};
 pub use error::FrameError;
 pub use ids::{Attempt, ContextId, Epoch, FunctionId, SlotId, TaskId};
 pub use nested::{NestedOptions, NestedReply, NestedRequest, ReplyKind};

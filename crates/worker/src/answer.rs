@@ -6,8 +6,12 @@
 
 use gristmill_shm::{BeginError, WorkerLane};
 use gristmill_sync::clock::ticks;
-use gristmill_wire::{ANSWER_WORDS, AnswerFrame, Kind, PayloadKind, Span, TaskFrame, Verdict};
+use gristmill_wire::{
+    ANSWER_WORDS, AnswerFrame, Kind, PayloadKind, RESULT_WORDS, ResultFrame, Span, TaskFrame,
+    Verdict,
+};
 
+use crate::callee::Reply;
 use crate::run::WorkerEnd;
 
 /// When the task at hand crossed which border, clock ticks.
@@ -60,6 +64,37 @@ pub(crate) fn write(lane: &mut WorkerLane, answer: &Answer<'_>) -> Result<(), Wo
                 let written = record.commit() + 1;
                 lane.control.progress().written(written);
                 lane.control.peer_bell().ring(lane.control.mode());
+                return Ok(());
+            }
+            Err(BeginError::Full { .. }) => wait_for_room(lane, body),
+            Err(_) => return Err(WorkerEnd::Results),
+        }
+    }
+}
+
+/// Writes and publishes what came of a call of a batch; waits while the ring is full. Nobody is woken: the caller sees to
+/// it.
+pub(crate) fn write_result(
+    lane: &mut WorkerLane,
+    reply: Reply,
+    payload: &[u8],
+    ran: Span,
+) -> Result<(), WorkerEnd> {
+    let frame = ResultFrame {
+        verdict: reply.verdict,
+        payload: if reply.arena { PayloadKind::Arena } else { PayloadKind::Inline },
+        payload_size: u32::try_from(payload.len()).map_err(|_| WorkerEnd::Results)?,
+        ran,
+    };
+    let body = RESULT_WORDS * 8 + payload.len();
+    loop {
+        match lane.results.begin(Kind::Result, 0, body) {
+            Ok(mut record) => {
+                record.words(0, &frame.words());
+                #[expect(clippy::cast_possible_truncation, reason = "a handful of words")]
+                record.bytes(RESULT_WORDS as u32 * 8, payload);
+                let written = record.commit() + 1;
+                lane.control.progress().written(written);
                 return Ok(());
             }
             Err(BeginError::Full { .. }) => wait_for_room(lane, body),

@@ -23,6 +23,9 @@ pub struct ParentList<'a> {
 }
 
 impl<'a> ParentList<'a> {
+    /// No parents.
+    pub(crate) const NONE: Self = Self { bytes: &[], count: 0 };
+
     /// The entries and the bytes of all parents, in order; fewer than [`Self::count`] when the record is malformed.
     pub fn iter(&self) -> impl Iterator<Item = (ParentEntry, &'a [u8])> {
         let mut rest = self.bytes;

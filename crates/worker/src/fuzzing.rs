@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 
 use gristmill_shm::{ClientArena, Record, Words, WorkerArena};
-use gristmill_wire::SlotId;
+use gristmill_wire::{BatchCalls, SlotId};
 
 use crate::callee::ParentList;
 use crate::run::{read_definition, read_task};
@@ -22,6 +22,10 @@ pub fn task<W: Words>(record: &Record<'_, W>, arena: &WorkerArena) {
         assert!(task.payload_at <= body.len());
         let list = ParentList { bytes: &body[..task.payload_at], count: task.frame.parent_count };
         assert_eq!(list.iter().count(), usize::from(list.count()), "they were checked");
+        let mut calls = BatchCalls::new(&body[task.payload_at..]);
+        while let Ok(Some(call)) = calls.take() {
+            assert!(call.len() < body.len());
+        }
     }
     let _ = read_definition(record, arena, &mut body);
 }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod batch;
 mod callee;
 #[cfg(fuzzing)]
 pub mod fuzzing;

@@ -411,7 +411,7 @@ mod tests {
             ended: Cell::new(None),
         };
         let lane = segment.worker_lane(SlotId(0)).expect("a slot");
-        let options = WorkerOptions { spin: Duration::ZERO, stack_max: usize::MAX };
+        let options = WorkerOptions { spin: Duration::ZERO, stack_max: usize::MAX, result_rest: 0 };
         let arena = ClientArena::create(1).expect("memory");
         let descriptor = arena.as_fd().try_clone_to_owned().expect("a descriptor");
         let arena = Arc::new(WorkerArena::open(descriptor, SlotId(0)).expect("an arena"));

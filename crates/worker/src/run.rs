@@ -17,7 +17,7 @@ use gristmill_wire::{
 use thiserror::Error;
 
 use crate::answer::{self, Answer, Times};
-use crate::callee::{Call, Callee, ParentList, split_parent};
+use crate::callee::{Call, Callee, ParentList, Reply, split_parent};
 use crate::tickets::Tickets;
 
 /// How a worker is to behave.
@@ -27,6 +27,8 @@ pub struct WorkerOptions {
     pub spin: Duration,
     /// Bytes of stack beyond which a task that waits runs nothing below it.
     pub stack_max: usize,
+    /// Clock ticks that a result of a batch may lie in the ring before its client is woken, while calls end.
+    pub result_rest: u64,
 }
 
 /// Why a worker's loop ended before it was told to.
@@ -111,16 +113,16 @@ pub struct Worker<C> {
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     pub body: Vec<u8>,
-    out: Vec<u8>,
+    pub out: Vec<u8>,
 }
 
 /// A task record, copied out of the ring.
 pub(crate) struct Task {
     pub frame: TaskFrame,
     extension: TaskExtension,
-    sequence: u64,
+    pub sequence: u64,
     /// When it was claimed, clock ticks.
-    claimed: u64,
+    pub claimed: u64,
     /// Where the payload is in the body, behind the parents.
     pub(crate) payload_at: usize,
 }
@@ -256,9 +258,9 @@ impl<C: Callee> Worker<C> {
         self.streak.set(self.streak.get() + 1);
         let started = ticks();
         self.control.progress().start(task.sequence, started);
-        let outer = self.running.current.replace(task.sequence + 1);
-        let outer_task = self.task.replace(Some(task.frame.task));
-        self.depth.set(self.depth.get() + 1);
+        if task.frame.flags.has(TaskFlags::BATCH) {
+            return self.perform_batch(task, started, buffers);
+        }
         let Buffers { body, out } = buffers;
         let call = Call {
             function: task.frame.function,
@@ -266,14 +268,7 @@ impl<C: Callee> Worker<C> {
             arena: task.frame.payload == PayloadKind::Arena,
             parents: ParentList { bytes: &body[..task.payload_at], count: task.frame.parent_count },
         };
-        out.clear();
-        let reply = self.callee.call(&call, out);
-        self.depth.set(self.depth.get() - 1);
-        self.task.set(outer_task);
-        self.running.current.set(outer);
-        if let Some(end) = self.broken.take() {
-            return Err(end);
-        }
+        let reply = self.call(task, &call, out)?;
         let answer = Answer {
             frame: &task.frame,
             sequence: task.sequence,
@@ -292,9 +287,31 @@ impl<C: Callee> Worker<C> {
         self.tell_returns()
     }
 
+    /// Has one call run as the innermost one.
+    #[inline]
+    pub(crate) fn call(
+        &self,
+        task: &Task,
+        call: &Call<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Reply, WorkerEnd> {
+        let outer = self.running.current.replace(task.sequence + 1);
+        let outer_task = self.task.replace(Some(task.frame.task));
+        self.depth.set(self.depth.get() + 1);
+        out.clear();
+        let reply = self.callee.call(call, out);
+        self.depth.set(self.depth.get() - 1);
+        self.task.set(outer_task);
+        self.running.current.set(outer);
+        match self.broken.take() {
+            Some(end) => Err(end),
+            None => Ok(reply),
+        }
+    }
+
     /// Tells the client of kept blocks that nothing here uses any more. After the answer, which may name them.
     #[inline]
-    fn tell_returns(&self) -> Result<(), WorkerEnd> {
+    pub(crate) fn tell_returns(&self) -> Result<(), WorkerEnd> {
         if self.arena.has_news() {
             let returns = self.arena.take_returns();
             answer::write_words(&mut self.lane.borrow_mut(), Kind::Return, &returns)?;

@@ -1,11 +1,13 @@
 //! A machine with rings that the test plays the workers of.
 
+use std::collections::BTreeMap;
+
 use gristmill_core::{
     AnswerOutcome, Attempt, Config, Core, Dispatch, Epoch, FunctionId, KillReason, Loss, LossCause,
-    Origin, Payload, Port, Progress, Sent, SlotId, Status, Submission, SubmitError, TakeBack,
-    TaskId, TaskOptions,
+    Origin, Payload, PayloadRef, Port, Progress, Sent, SlotId, Status, Submission, SubmitError,
+    TakeBack, TaskId, TaskOptions,
 };
-use gristmill_wire::{AnswerFrame, PayloadKind, Span, TaskFlags, Verdict};
+use gristmill_wire::{AnswerFrame, BatchCalls, PayloadKind, Span, TaskFlags, Verdict};
 
 /// A record that was sent and not answered by the test.
 #[derive(Debug, Clone)]
@@ -29,6 +31,14 @@ pub struct Rings {
     pub progress: [Progress; 8],
     pub next: [u64; 8],
     pub asleep: [bool; 8],
+    /// Results taken in, by batch.
+    pub results: BTreeMap<TaskId, u32>,
+    /// What a stopped batch's worker is found to have claimed of it.
+    pub claimed_calls: Option<u32>,
+    /// The tasks that came of each split.
+    pub splits: Vec<Vec<TaskId>>,
+    /// How many calls each batch that was sent had.
+    pub calls_sent: Vec<usize>,
     pub room: Option<usize>,
     pub refuses: bool,
 }
@@ -44,6 +54,9 @@ impl Port for Rings {
             .is_some_and(|room| self.sent.iter().filter(|one| one.slot == slot.0).count() >= room)
         {
             return Sent::Full;
+        }
+        if frame.flags.has(TaskFlags::BATCH) {
+            self.calls_sent.push(count_calls(frame.payload));
         }
         self.asleep[place] = false;
         let sequence = self.next[place];
@@ -68,6 +81,19 @@ impl Port for Rings {
                 taken.push(TakeBack::Taken);
             }
         }
+    }
+
+    fn stop_batch(&mut self, _: SlotId, _: u64) -> Option<u32> {
+        self.claimed_calls
+    }
+
+    fn results(&self, batch: TaskId) -> u32 {
+        self.results.get(&batch).copied().unwrap_or(0)
+    }
+
+    fn split(&mut self, _: TaskId, rest: &[TaskId]) -> u64 {
+        self.splits.push(rest.to_vec());
+        0
     }
 
     fn progress(&self, slot: SlotId) -> Progress {
@@ -99,6 +125,12 @@ impl Port for Rings {
     fn is_asleep(&self, slot: SlotId) -> bool {
         self.asleep[usize::from(slot.0)]
     }
+}
+
+fn count_calls(payload: &Payload) -> usize {
+    let PayloadRef::Bytes(bytes) = payload.get() else { panic!("calls are bytes") };
+    let mut calls = BatchCalls::new(bytes);
+    std::iter::from_fn(|| calls.take().unwrap()).count()
 }
 
 /// A machine and its world.
@@ -136,6 +168,24 @@ impl Engine {
 
     pub fn submit(&mut self) -> TaskId {
         self.submit_as(&[], None, Origin::External).unwrap()
+    }
+
+    /// Submits a batch of this many calls.
+    pub fn submit_batch(&mut self, calls: u32) -> TaskId {
+        let mut payload = Vec::new();
+        for number in 0..calls {
+            BatchCalls::append(&number.to_le_bytes(), &mut payload).unwrap();
+        }
+        let submission = Submission {
+            function: FunctionId(0),
+            payload: Payload::from(payload),
+            handle: 0,
+            submitted_ticks: 0,
+            parents: &[],
+            options: None,
+            origin: Origin::External,
+        };
+        self.core.submit_batch(submission, calls, self.now, &mut self.port).unwrap()
     }
 
     pub fn submit_with(&mut self, options: TaskOptions) -> TaskId {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use gristmill_client::{CallBatch, CancelMode, Ended};
+use gristmill_client::{CallBatch, Ended, Pending, Taken};
 use gristmill_wire::{FunctionId, TaskId};
 use pyo3::exceptions::{PyTimeoutError, PyTypeError};
 use pyo3::ffi;
@@ -14,8 +14,10 @@ use super::{CallOptions, Engine, Options};
 use crate::codec::{BlockSink, Encoded, encode_call};
 use crate::object::Owned;
 
-/// How many items are submitted, and how many results taken, under one taking of the client's mutex.
+/// How many items are submitted under one taking of the client's mutex.
 const BATCH: usize = 64;
+/// About how many results are taken under one, and then items submitted for them.
+const SHARE: usize = 512;
 /// Once results are asked for, items are submitted so far ahead and no further: their records stay in a core's cache.
 const STEADY_WINDOW: usize = 4096;
 
@@ -32,9 +34,11 @@ pub struct MapResults {
     options: Option<CallOptions>,
     window: usize,
     batch: CallBatch,
-    pending: VecDeque<TaskId>,
+    pending: VecDeque<Pending>,
+    /// Items that are pending.
+    pending_count: usize,
     /// Outcomes that were taken from the engine and not asked for yet.
-    ended: VecDeque<Ended>,
+    taken: VecDeque<Taken>,
     end: Option<Instant>,
     is_ordered: bool,
     is_begun: bool,
@@ -67,7 +71,8 @@ impl Engine {
             window,
             batch: CallBatch::default(),
             pending: VecDeque::new(),
-            ended: VecDeque::new(),
+            pending_count: 0,
+            taken: VecDeque::new(),
             end: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
             is_ordered,
             is_begun: false,
@@ -86,17 +91,12 @@ impl MapResults {
 
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         self.is_begun = true;
-        if self.ended.is_empty() && !self.more(py)? {
-            return Ok(None);
-        }
-        match self.ended.pop_front() {
-            Some(Ended::Value(payload)) => {
-                let value = self.engine.get().decode(py, &payload)?;
-                Ok(Some(value.into_bound(py).unbind()))
-            }
-            Some(other) => Err(self.engine.get().raised(py, other)),
-            None => Ok(None),
-        }
+        let value = match self.next_value(py) {
+            None if !self.more(py)? => return Ok(None),
+            None => self.next_value(py),
+            value => value,
+        };
+        value.map(|value| value.map(|value| value.into_bound(py).unbind())).transpose()
     }
 
     /// Submits whatever is left of the items.
@@ -107,19 +107,36 @@ impl MapResults {
     /// Cancels what has not started and forgets the rest.
     fn close(&mut self) {
         self.items = None;
-        self.ended.clear();
+        self.taken.clear();
         self.let_go(true);
     }
 }
 
 impl MapResults {
+    /// The next of the outcomes that were taken.
+    #[inline]
+    fn next_value(&mut self, py: Python<'_>) -> Option<PyResult<Owned>> {
+        let engine = self.engine.get();
+        while let Some(Taken::Results(results)) = self.taken.front_mut() {
+            if let Some(result) = results.take() {
+                return Some(engine.call_value(py, result));
+            }
+            self.taken.pop_front();
+        }
+        match self.taken.pop_front()? {
+            Taken::One(Ended::Value(payload)) => Some(engine.decode(py, &payload)),
+            Taken::One(other) => Some(Err(engine.raised(py, other))),
+            Taken::Results(_) => unreachable!("those were taken first"),
+        }
+    }
+
     /// Gets the next outcomes; false when there are none any more.
     fn more(&mut self, py: Python<'_>) -> PyResult<bool> {
         let window = self.window.min(STEADY_WINDOW);
-        let room = window.saturating_sub(self.pending.len());
+        let room = window.saturating_sub(self.pending_count);
         // A small window is not run down to its end, where workers would idle.
         if room >= BATCH.min(window.div_ceil(2)) || self.pending.is_empty() {
-            self.fill(py, BATCH.min(room.max(1)))?;
+            self.fill(py, SHARE.min(room.max(1)))?;
         }
         let engine = self.engine.clone_ref(py);
         let client = engine.get().running_client(py)?;
@@ -128,17 +145,21 @@ impl MapResults {
                 return Ok(false);
             }
             if self.is_ordered {
-                client.take_front(&mut self.pending, BATCH, &mut self.ended);
+                client.take_front(&mut self.pending, SHARE, &mut self.taken);
             } else {
-                client.take_any(&mut self.pending, &mut self.ended);
+                client.take_any(&mut self.pending, &mut self.taken);
             }
-            if !self.ended.is_empty() {
+            if !self.taken.is_empty() {
+                let count = self.taken.iter().map(Taken::len).sum::<usize>();
+                self.pending_count = self.pending_count.saturating_sub(count);
                 return Ok(true);
             }
             let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
-            let tasks: &[TaskId] = self.pending.make_contiguous();
-            let tasks = if self.is_ordered { &tasks[..1] } else { tasks };
-            if !engine.get().interruptible(py, left, |slice| client.wait_any(tasks, slice))? {
+            let pending: &[Pending] = self.pending.make_contiguous();
+            if !engine.get().interruptible(py, left, |slice| match self.is_ordered {
+                true => client.wait_front(pending[0], slice),
+                false => client.wait_pending(pending, slice),
+            })? {
                 return Err(PyTimeoutError::new_err(()));
             }
         }
@@ -175,7 +196,8 @@ impl MapResults {
                 self.batch.abandon_call();
                 self.submit(py, function)?;
                 let task = self.submit_slowly(py, &item)?;
-                self.pending.push_back(task);
+                self.pending.push_back(Pending::One(task));
+                self.pending_count += 1;
                 continue;
             }
             self.batch.finish_call();
@@ -227,6 +249,7 @@ impl MapResults {
         let engine = self.engine.clone_ref(py);
         let client = engine.get().running_client(py)?;
         let mut first = 0;
+        self.pending_count += self.batch.len();
         while first < self.batch.len() {
             let place = (&self.batch, first);
             let options = self.options.as_ref().map(|options| &options.task);
@@ -235,6 +258,7 @@ impl MapResults {
                 Err((refused, error)) => {
                     first = refused;
                     if let Err(error) = engine.get().wait_for_room(py, client, error) {
+                        self.pending_count -= self.batch.len() - first;
                         self.batch.clear();
                         return Err(error);
                     }
@@ -247,12 +271,7 @@ impl MapResults {
 
     fn let_go(&mut self, cancels: bool) {
         if let Some(client) = self.engine.get().client() {
-            for task in self.pending.drain(..) {
-                if cancels {
-                    client.cancel(task, CancelMode::Unstarted);
-                }
-                client.release(task);
-            }
+            client.drop_pending(&mut self.pending, cancels);
         }
     }
 }

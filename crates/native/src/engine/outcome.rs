@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use gristmill_client::{CancelMode, Encoded, Ended, TaskLook};
-use gristmill_wire::TaskId;
+use gristmill_client::{CallResult, CallValue, CancelMode, Encoded, Ended, TaskLook};
+use gristmill_wire::{TaskId, Verdict};
 use pyo3::exceptions::PyTimeoutError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -144,6 +144,27 @@ impl Engine {
     pub fn decode(&self, py: Python<'_>, encoded: &Encoded) -> PyResult<Owned> {
         let blocks = ClientSource::new(encoded.parts(), encoded.views);
         decode_value(py, encoded.bytes(), &mut (), &self.arrays, &blocks)
+    }
+
+    /// The value of a call in a batch, or what it raised.
+    ///
+    /// # Errors
+    /// What the call raised; what decoding raises.
+    #[inline]
+    pub fn call_value(&self, py: Python<'_>, result: CallResult<'_>) -> PyResult<Owned> {
+        let encoded = match result.value {
+            CallValue::Inline(bytes) if result.verdict == Verdict::Returned => {
+                let blocks = ClientSource::new(&[], false);
+                return decode_value(py, bytes, &mut (), &self.arrays, &blocks);
+            }
+            CallValue::Inline(bytes) => return Err(error::remote(py, bytes)),
+            CallValue::Blocks(encoded) => encoded,
+        };
+        if result.verdict == Verdict::Returned {
+            self.decode(py, &encoded)
+        } else {
+            Err(error::remote(py, encoded.bytes()))
+        }
     }
 
     /// The exception for an outcome that is no value.

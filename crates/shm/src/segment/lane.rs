@@ -2,6 +2,7 @@
 
 use super::mapping::SlotHandle;
 use super::{MappedWords, Segment, SegmentError};
+use crate::batch::BatchProgress;
 use crate::bell::Bell;
 use crate::progress::{ProgressReader, ProgressWriter};
 use crate::ring::{Consumer, Producer, Sequence};
@@ -104,6 +105,11 @@ impl ClientControl {
         self.0.page.orders.interrupt.store(word, Ordering::Release); // PAIRS: interrupt (worker)
     }
 
+    /// Lets no further call of a batch begin; gives how far the worker had come in that batch or another. A heavy barrier.
+    pub fn stop_batch(&self, sequence: Sequence) -> Option<BatchProgress> {
+        self.progress().stop_batch(sequence, &self.0.page.orders.batch_stop, self.mode())
+    }
+
     /// Sets until when the worker may start tasks, monotonic nanoseconds.
     pub fn set_valid_until(&self, until_ns: u64) {
         self.0.page.orders.valid_until.store(until_ns, Ordering::Release); // PAIRS: lease (worker)
@@ -152,6 +158,14 @@ impl WorkerControl {
     #[must_use]
     pub fn progress(&self) -> ProgressWriter<'_> {
         self.0.page.progress.writer()
+    }
+
+    /// Claims the next call of a claimed batch, of which `started` have run; false when the client took the rest back.
+    #[inline]
+    #[must_use = "a call that was taken back must not run"]
+    pub fn begin_call(&self, sequence: Sequence, started: u32) -> bool {
+        let stop = &self.0.page.orders.batch_stop;
+        self.progress().begin_call(sequence, started, stop, self.mode())
     }
 
     /// The record that the client wants interrupted, if any. Safe to call in a signal handler.

@@ -10,6 +10,7 @@
 //! ```
 
 use super::{SegmentError, SegmentOptions};
+use crate::batch::StopWord;
 use crate::bell::Bell;
 use crate::progress::ProgressLine;
 use crate::ring::{CONTROL_SIZE, RingLayout};
@@ -75,6 +76,8 @@ pub(super) struct OrdersLine {
     pub(super) epoch: AtomicU64,
     /// 1: start nothing more and leave.
     pub(super) stop: AtomicU64,
+    /// The batch of which no further call is to begin.
+    pub(super) batch_stop: StopWord,
 }
 
 impl OrdersLine {
@@ -82,6 +85,7 @@ impl OrdersLine {
     pub(super) fn reset(&self, epoch: Epoch) {
         self.interrupt.store(0, Ordering::Relaxed);
         self.stop.store(0, Ordering::Relaxed);
+        self.batch_stop.reset();
         self.valid_until.store(u64::MAX, Ordering::Relaxed);
         self.epoch.store(u64::from(epoch.0), Ordering::Relaxed);
     }
@@ -120,7 +124,7 @@ pub(super) const LAYOUT_HASH: u64 = hash(&[
     RINGS_PER_SLOT,
     CONTROL_SIZE as usize,
     RECORD_HEADER_SIZE as usize,
-    1, // the number of the layout: counts up when fields swap their meaning
+    2, // the number of the layout: counts up when fields swap their meaning
 ]);
 
 /// Source: Fowler, Noll & Vo, FNV-1a, 64 bits; over words instead of bytes.

@@ -1,0 +1,178 @@
+//! The calls of a batch, one after the other.
+
+use gristmill_shm::WorkerLane;
+use gristmill_sync::clock::ticks;
+use gristmill_wire::{BatchCalls, Kind, Span, Verdict};
+
+use crate::answer::{self, Answer, Times};
+use crate::callee::{Call, Callee, ParentList, Reply};
+use crate::run::{Buffers, Task, Worker, WorkerEnd};
+
+impl<C: Callee> Worker<C> {
+    /// Runs the calls of a batch until the client takes the rest back. Each result is published before the next call
+    /// begins; the answer behind them ends the batch.
+    pub(crate) fn perform_batch(
+        &self,
+        task: &Task,
+        started: u64,
+        buffers: &mut Buffers,
+    ) -> Result<(), WorkerEnd> {
+        let Buffers { body, out } = buffers;
+        let mut calls = BatchCalls::new(&body[task.payload_at..]);
+        let (mut done, mut begun, mut told) = (0, started, started);
+        while let Some(payload) = calls.take()? {
+            if begun.saturating_sub(told) > self.options.result_rest {
+                self.wake_client();
+                told = begun;
+            }
+            if !self.control.begin_call(task.sequence, done) {
+                break;
+            }
+            let function = task.frame.function;
+            let call = Call { function, payload, arena: false, parents: ParentList::NONE };
+            let reply = self.call(task, &call, out)?;
+            let ended = ticks();
+            self.write_result(reply, out, Span::from_ticks(ended.saturating_sub(begun)))?;
+            (done, begun) = (done + 1, ended);
+        }
+        let answer = Answer {
+            frame: &task.frame,
+            sequence: task.sequence,
+            times: Times { claimed: task.claimed, started },
+            verdict: if done > 0 { Verdict::Returned } else { Verdict::Skipped },
+            payload: &[],
+            is_arena: false,
+        };
+        answer::write(&mut self.lane.borrow_mut(), &answer)?;
+        self.control.progress().end(task.sequence);
+        self.tell_returns()
+    }
+
+    #[inline]
+    fn write_result(&self, reply: Reply, payload: &[u8], ran: Span) -> Result<(), WorkerEnd> {
+        let lane: &mut WorkerLane = &mut self.lane.borrow_mut();
+        if self.arena.has_news() {
+            answer::write_words(lane, Kind::Keep, &self.arena.take_keeps())?;
+        }
+        answer::write_result(lane, reply, payload, ran)
+    }
+
+    #[cold]
+    fn wake_client(&self) {
+        self.control.peer_bell().ring(self.mode);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::os::fd::AsFd;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use gristmill_shm::{
+        BatchProgress, ClientArena, ClientLane, Segment, SegmentOptions, WorkerArena,
+    };
+    use gristmill_wire::{
+        AnswerFrame, Attempt, Epoch, FunctionId, PayloadKind, ResultFrame, SlotId, TaskFlags,
+        TaskFrame, TaskId,
+    };
+
+    use super::*;
+    use crate::WorkerOptions;
+
+    /// Gives calls back; the client stops the batch during the call that says so.
+    struct Echo {
+        client: RefCell<ClientLane>,
+        stops_at: u8,
+        found: RefCell<Option<BatchProgress>>,
+    }
+
+    impl Callee for Echo {
+        fn define(&self, _function: FunctionId, _definition: &[u8]) {}
+
+        fn call(&self, call: &Call<'_>, out: &mut Vec<u8>) -> Reply {
+            out.extend_from_slice(call.payload);
+            if call.payload == [self.stops_at] {
+                *self.found.borrow_mut() = self.client.borrow().control.stop_batch(0);
+            }
+            let verdict = if call.payload == [1] { Verdict::Raised } else { Verdict::Returned };
+            Reply { verdict, arena: false }
+        }
+
+        fn while_idle(&self, _wait: &mut dyn FnMut()) {}
+    }
+
+    /// The results of a batch, the verdict of its answer, and what the client found when it stopped it.
+    type Ran = (Vec<(Verdict, Vec<u8>)>, Verdict, Option<BatchProgress>);
+
+    /// Runs a batch of the calls 0 to 3.
+    fn run(stops_at: u8) -> Ran {
+        let options =
+            SegmentOptions { slot_count: 1, task_ring_size: 1 << 16, result_ring_size: 1 << 16 };
+        let segment = Segment::create(&options).expect("memory");
+        segment.reset_lane(SlotId(0), Epoch(1)).expect("a slot");
+        let mut client = segment.client_lane(SlotId(0)).expect("a slot");
+        let mut payload = Vec::new();
+        (0..4).for_each(|call| BatchCalls::append(&[call], &mut payload).expect("small"));
+        let frame = TaskFrame {
+            task: TaskId::new(5, 0),
+            function: FunctionId(1),
+            attempt: Attempt(0),
+            flags: TaskFlags(TaskFlags::BATCH),
+            parent_count: 0,
+            payload_size: u32::try_from(payload.len()).expect("small"),
+            payload: PayloadKind::Inline,
+        };
+        let body = 24 + payload.len();
+        let mut record = client.tasks.begin(Kind::Task, 0, body).expect("there is room");
+        record.words(0, &frame.words());
+        record.bytes(24, &payload);
+        record.commit();
+        client.tasks.begin(Kind::Stop, 0, 0).expect("there is room").commit();
+        if stops_at > 3 {
+            let _ = client.control.stop_batch(0);
+        }
+        let arena = ClientArena::create(1).expect("memory");
+        let descriptor = arena.as_fd().try_clone_to_owned().expect("a descriptor");
+        let arena = Arc::new(WorkerArena::open(descriptor, SlotId(0)).expect("an arena"));
+        let callee = Echo { client: RefCell::new(client), stops_at, found: RefCell::default() };
+        let lane = segment.worker_lane(SlotId(0)).expect("a slot");
+        let options = WorkerOptions { spin: Duration::ZERO, stack_max: usize::MAX, result_rest: 0 };
+        let worker = Worker::new(lane, arena, callee, options);
+        worker.run().expect("the rings are sound");
+        let mut results = Vec::new();
+        let mut client = worker.callee.client.borrow_mut();
+        loop {
+            let record = client.results.peek().expect("sound").expect("an answer comes last");
+            if record.header().kind == Kind::Answer {
+                let frame = AnswerFrame::from_words(record.words(0).expect("a frame"));
+                let verdict = frame.expect("a frame").verdict;
+                return (results, verdict, worker.callee.found.take());
+            }
+            let frame = ResultFrame::from_words(record.words(0).expect("a frame")).expect("one");
+            let mut bytes = Vec::new();
+            record.append_to(8, frame.payload_size, &mut bytes).expect("all of it");
+            results.push((frame.verdict, bytes));
+            let _ = client.results.consume();
+        }
+    }
+
+    #[test]
+    fn each_call_has_its_result_in_front_of_the_answer() {
+        let (results, verdict, _) = run(3);
+        let calls: Vec<_> = results.iter().map(|(_, bytes)| bytes[0]).collect();
+        assert_eq!(calls, [0, 1, 2, 3]);
+        assert_eq!(results[1].0, Verdict::Raised, "one that raises does not end the batch");
+        assert_eq!(verdict, Verdict::Returned);
+    }
+
+    #[test]
+    fn no_call_begins_after_the_stop() {
+        let (results, verdict, found) = run(1);
+        assert_eq!((results.len(), verdict), (2, Verdict::Returned));
+        assert_eq!(found.expect("a call runs").claimed, 2);
+        let (results, verdict, _) = run(9);
+        assert_eq!((results.len(), verdict), (0, Verdict::Skipped));
+    }
+}
