@@ -16,9 +16,12 @@ from hypothesis import strategies as st
 import gristmill
 from gristmill._native import call_payload, decode_payload, encode_payload
 
+import calls
+
 # What follows this byte is a pickle, which runs code by design: nothing makes that harmless.
 PICKLE = 33
 CALL = 32
+WIDE_CALL = 35
 TUPLE = 12
 DEFAULT = settings(
     deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -140,13 +143,49 @@ def test_a_hostile_call_calls_or_refuses(payload: bytes, function: Any) -> None:
     for called in (lambda *args, **kwargs: None, function):
         with contextlib.suppress(*REFUSALS):
             call_payload(called, bytes([CALL]) + payload)
+        for positional, named in ((len(payload) // 2, 0), (1, 1), (0, len(payload) // 3)):
+            head = struct.pack("<BII", WIDE_CALL, positional, named)
+            with contextlib.suppress(*REFUSALS):
+                call_payload(called, head + payload)
+
+
+@DEFAULT
+@given(st.binary(max_size=60))
+def test_hostile_counts_of_arguments_call_or_refuse(payload: bytes) -> None:
+    for kind in (CALL, WIDE_CALL):
+        with contextlib.suppress(*REFUSALS):
+            call_payload(lambda *args, **kwargs: None, bytes([kind]) + payload)
+
+
+def test_counts_of_arguments_allocate_no_more_than_the_payload_justifies() -> None:
+    size = 1 << 16
+    for positional, named in ((0xFFFF_FFFF, 0), (0, 0xFFFF_FFFF), (1 << 31, 1 << 31), (size, 1)):
+        payload = struct.pack("<BII", WIDE_CALL, positional, named).ljust(size, b"\0")
+        with pytest.raises(ValueError, match="more arguments"):
+            call_payload(max, payload)
+    nested = (
+        struct.pack("<BII", WIDE_CALL, size - 100, 0)
+        + bytes([TUPLE])
+        + (size - 200).to_bytes(4, "little")
+    )
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="more elements"):
+            call_payload(max, nested.ljust(size, b"\0"))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 16 * size
 
 
 def test_a_name_that_is_no_string_is_refused() -> None:
     named_true = bytes([CALL, 0, 1, 1])
     assert call_payload(dict, named_true + b"\x08\x01a") == {"a": True}
-    with pytest.raises(ValueError, match="no string"):
-        call_payload(dict, named_true + b"\x03\x07")
+    wide = struct.pack("<BII", WIDE_CALL, 0, 1) + b"\x01"
+    assert call_payload(dict, wide + b"\x08\x01a") == {"a": True}
+    for head in (named_true, wide):
+        with pytest.raises(ValueError, match="no string"):
+            call_payload(dict, head + b"\x03\x07")
 
 
 def test_nested_counts_allocate_no_more_than_the_payload_justifies() -> None:
@@ -193,6 +232,18 @@ def executor() -> Iterator[Any]:
 @given(value=st.one_of(VALUES, tangled()))
 def test_a_value_there_and_back_is_what_pickle_gives(executor: Any, value: Any) -> None:
     assert shape(executor.submit(echo, value).result()) == as_pickle_has_it(value)
+
+
+@settings(DEFAULT, max_examples=50)
+@given(st.lists(SCALARS, max_size=5), st.integers(250, 600), st.integers(0, 600))
+def test_a_call_with_many_arguments_is_what_was_called(
+    executor: Any, values: list[Any], positional: int, named: int
+) -> None:
+    cycle = [*values, None]
+    args = tuple(cycle[number % len(cycle)] for number in range(positional))
+    kwargs = {f"k{number}": cycle[number % len(cycle)] for number in range(named)}
+    called = executor.submit(calls.both, *args, **kwargs).result()
+    assert shape(called) == shape((args, kwargs))
 
 
 def test_refused_payloads_leave_nothing_behind() -> None:

@@ -71,6 +71,31 @@ def test_fan_in_and_fan_out(shared: Executor) -> None:
     assert shared.submit(calls.add, *leaves).result() == sum(range(1, 1001))
 
 
+def test_thousands_of_futures_in_one_call(shared: Executor) -> None:
+    leaves = [shared.submit(calls.same, number) for number in range(3000)]
+    numbers = list(range(3000))
+    # Each twice, in two orders: a result is sent once however often it is named.
+    mixed = [*leaves, *reversed(leaves)]
+    expected = tuple(numbers + numbers[::-1])
+    assert shared.submit(calls.both, *mixed).result() == (expected, {})
+    assert shared.submit(calls.same, mixed).result() == list(expected)
+    assert shared.submit(calls.same, tuple(mixed)).result() == expected
+    named = {f"n{number}": leaf for number, leaf in enumerate(leaves)}
+    assert shared.submit(calls.both, -1, **named).result() == (
+        (-1,),
+        {f"n{number}": number for number in numbers},
+    )
+    assert shared.submit(calls.same, named).result() == {f"n{n}": n for n in numbers}
+
+
+def test_the_most_futures_in_one_call_and_one_more(shared: Executor) -> None:
+    leaves = [shared.submit(calls.same, 1) for _ in range(1 << 16)]
+    assert shared.submit(calls.total, leaves[1:]).result() == 65_535
+    assert shared.submit(calls.add, *leaves[1:], leaves[1]).result() == 65_536
+    with pytest.raises(gristmill.UnpicklableError, match="at most 65535 futures"):
+        shared.submit(calls.total, leaves)
+
+
 def test_a_dependant_waits_for_its_parent(make_executor: MakeExecutor, gate: Gate) -> None:
     executor = make_executor(2)
     held = executor.submit(calls.enter, gate.path, "value")

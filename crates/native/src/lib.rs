@@ -13,6 +13,7 @@ mod function;
 mod future;
 mod nested;
 mod object;
+mod parents;
 mod raw;
 mod serve;
 

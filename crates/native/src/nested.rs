@@ -22,6 +22,7 @@ use crate::codec::{Encoded, ParentSink, decode_value, encode_call, malformed};
 use crate::engine::{nanoseconds, pickle};
 use crate::error;
 use crate::function::FunctionTable;
+use crate::parents::ParentPlaces;
 use crate::raw::optional_seconds;
 
 type PythonWorker = Worker<PythonCallee>;
@@ -115,19 +116,14 @@ impl FunctionTable for Submitted<'_> {
 }
 
 /// The nested futures among the arguments of one call.
-#[derive(Default)]
-struct NestedParents(Vec<u32>);
+struct NestedParents(ParentPlaces<u32>);
 
 impl ParentSink for NestedParents {
     fn parent(&mut self, object: *mut ffi::PyObject) -> Option<u16> {
         // SAFETY: encoding happens with the interpreter held, on live objects.
         let object = unsafe { Bound::from_borrowed_ptr(Python::assume_attached(), object) };
         let ticket = object.cast::<Ticket>().ok()?.get().number;
-        let place = self.0.iter().position(|&known| known == ticket).unwrap_or_else(|| {
-            self.0.push(ticket);
-            self.0.len() - 1
-        });
-        u16::try_from(place).ok()
+        self.0.place(ticket)
     }
 }
 
@@ -209,13 +205,13 @@ fn encode(
     let all: Vec<Bound<'_, PyAny>> = arguments.iter().chain(values.iter()).collect();
     let all: Vec<*mut ffi::PyObject> = all.iter().map(Bound::as_ptr).collect();
     let mut payload = Vec::with_capacity(64);
-    let mut parents = NestedParents::default();
+    let mut parents = NestedParents(ParentPlaces::new());
     // SAFETY: the tuple and the lists keep the values alive; encoding natively runs no Python code.
     let encoded =
         unsafe { encode_call(&all, names, &mut parents, &mut payload, (&callee.arrays, &mut ())) };
     if encoded == Encoded::Foreign {
         payload.clear();
-        parents.0.clear();
+        parents = NestedParents(ParentPlaces::new());
         // SAFETY: as above.
         let places = (&mut payload, &mut () as _);
         // SAFETY: as above.
@@ -223,7 +219,7 @@ fn encode(
             return Err(PyTypeError::new_err("only futures of this task's tasks can be arguments"));
         }
     }
-    Ok((payload, parents.0))
+    Ok((payload, parents.0.into_keys()))
 }
 
 /// A wait without any time is a look.

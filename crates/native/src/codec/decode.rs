@@ -91,8 +91,8 @@ pub fn decode_call(
     arguments: &mut Arguments,
 ) -> PyResult<()> {
     match bytes.first() {
-        Some(&tag::CALL) => {
-            decode_native_call(py, &bytes[1..], parents, (arrays, blocks), arguments)
+        Some(&(tag::CALL | tag::WIDE_CALL)) => {
+            decode_native_call(py, bytes, parents, (arrays, blocks), arguments)
         }
         Some(&(tag::PICKLE | tag::PICKLE_WITH_BLOCKS)) => {
             super::pickle::load_call(py, bytes, parents, blocks, arguments)
@@ -109,13 +109,16 @@ fn decode_native_call(
     arguments: &mut Arguments,
 ) -> PyResult<()> {
     let mut decoder = Decoder { py, rest: bytes, parents, arrays, blocks, depth: 0, owed: 0 };
-    let [positional, named] = decoder.array()?;
-    arguments.positional = usize::from(positional);
-    for _ in 0..usize::from(positional) + usize::from(named) {
+    let (positional, named) = decoder.call_counts()?;
+    arguments.positional = positional;
+    arguments.values.reserve(positional + named as usize);
+    for _ in 0..positional + named as usize {
+        decoder.owed -= 1;
         let value = decoder.value()?;
         arguments.values.push(value.into_ptr());
     }
     if named > 0 {
+        decoder.owed -= named as usize;
         arguments.names = Some(decoder.names(named)?);
     }
     decoder.end()
@@ -197,6 +200,25 @@ impl<'a, P: Parents> Decoder<'a, '_, P> {
             return Err(malformed("it counts more elements than it has bytes"));
         }
         Ok(count)
+    }
+
+    /// The counts of positional and named arguments, from the tag on.
+    #[inline]
+    fn call_counts(&mut self) -> PyResult<(usize, u32)> {
+        let [tag] = self.array()?;
+        let (positional, named) = if tag == tag::CALL {
+            let [positional, named] = self.array()?;
+            (u32::from(positional), u32::from(named))
+        } else {
+            let (positional, named) = (self.array()?, self.array()?);
+            (u32::from_le_bytes(positional), u32::from_le_bytes(named))
+        };
+        // A named argument is a value and a name; both are owed like the elements of a container.
+        self.owed = (positional as usize).saturating_add(2 * named as usize);
+        if self.owed > self.rest.len() {
+            return Err(malformed("it counts more arguments than it has bytes"));
+        }
+        Ok((positional as usize, named))
     }
 
     fn end(&self) -> PyResult<()> {
@@ -319,9 +341,9 @@ impl<'a, P: Parents> Decoder<'a, '_, P> {
     }
 
     /// The names of arguments: CPython trusts its callers that they are strings.
-    fn names(&mut self, count: u8) -> PyResult<Owned> {
-        let names = self.tuple(u32::from(count))?;
-        for index in 0..isize::from(count) {
+    fn names(&mut self, count: u32) -> PyResult<Owned> {
+        let names = self.tuple(count)?;
+        for index in 0..(count as usize).cast_signed() {
             // SAFETY: `names` is a full tuple of `count` items.
             let is_name = unsafe {
                 ffi::PyUnicode_CheckExact(ffi::PyTuple_GET_ITEM(names.as_ptr(), index)) != 0

@@ -80,12 +80,9 @@ pub unsafe fn encode_call<P: ParentSink>(
     // SAFETY: `names` is a tuple when it is not null.
     let named = if names.is_null() { 0 } else { unsafe { ffi::PyTuple_GET_SIZE(names) } };
     let named = named.cast_unsigned();
-    let (Ok(positional_byte), Ok(named_byte)) =
-        (u8::try_from(arguments.len() - named), u8::try_from(named))
-    else {
+    if !begin_call(arguments.len() - named, named, out) {
         return Encoded::Foreign;
-    };
-    out.extend_from_slice(&[tag::CALL, positional_byte, named_byte]);
+    }
     let mut encoder =
         Encoder { out, parents, arrays, blocks, mutable: Vec::new(), shared: 0, depth: 0 };
     for &argument in arguments {
@@ -103,6 +100,22 @@ pub unsafe fn encode_call<P: ParentSink>(
         }
     }
     Encoded::Native
+}
+
+/// Writes the counts of arguments; false when there are too many.
+#[inline]
+fn begin_call(positional: usize, named: usize, out: &mut Vec<u8>) -> bool {
+    if let (Ok(positional), Ok(named)) = (u8::try_from(positional), u8::try_from(named)) {
+        out.extend_from_slice(&[tag::CALL, positional, named]);
+        return true;
+    }
+    let (Ok(positional), Ok(named)) = (u32::try_from(positional), u32::try_from(named)) else {
+        return false;
+    };
+    out.push(tag::WIDE_CALL);
+    out.extend_from_slice(&positional.to_le_bytes());
+    out.extend_from_slice(&named.to_le_bytes());
+    true
 }
 
 impl<P: ParentSink> Encoder<'_, P> {

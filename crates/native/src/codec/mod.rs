@@ -4,9 +4,9 @@
 //! identity between parts of one call (`f(a, a)`) is what pickle makes of it. The native form is used only where no one
 //! could tell the difference: exact builtin types, no mutable object met twice, bounded depth.
 //!
-//! A payload is either `PICKLE` and the bytes of `gristmill._pickling`, or native: for a call `CALL`, the counts of
-//! positional and named arguments, their values, the names; for a result one value. Bytes come from another process:
-//! decoding checks every length and gives a Python exception, never a wrong value or a crash.
+//! A payload is either `PICKLE` and the bytes of `gristmill._pickling`, or native: for a call `CALL` (or `WIDE_CALL`), the
+//! counts of positional and named arguments, their values, the names; for a result one value. Bytes come from another
+//! process: decoding checks every length and gives a Python exception, never a wrong value or a crash.
 //!
 //! What is large (arrays, `bytes`, `str`, pickles and their out-of-band buffers from `BLOCK_MIN` on) is not among these
 //! bytes but in blocks of the arena, which they name by index.
@@ -57,13 +57,15 @@ mod tag {
     /// The 32-bit index of the block that the bytes, or the UTF-8, are.
     pub const BYTES_IN_BLOCK: u8 = 18;
     pub const STR_IN_BLOCK: u8 = 19;
-    /// The rest of the payload is a call.
+    /// The rest of the payload is a call, whose counts are a byte each.
     pub const CALL: u8 = 32;
     /// The rest of the payload is a pickle.
     pub const PICKLE: u8 = 33;
     /// A 32-bit count of blocks with buffers, their 32-bit indices, then either the pickle, or nothing: then it is the
     /// last of those blocks.
     pub const PICKLE_WITH_BLOCKS: u8 = 34;
+    /// As `CALL`, with counts of 32 bits: more than 255 arguments of a kind.
+    pub const WIDE_CALL: u8 = 35;
 }
 
 /// Values nested deeper than this are left to pickle, which has its own limit and its own error.

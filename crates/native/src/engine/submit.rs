@@ -1,7 +1,5 @@
 //! `submit`: from a call in Python to a task with a future.
 
-use std::collections::HashMap;
-
 use gristmill_client::{Call, Client, SubmitError};
 use gristmill_wire::{FunctionId, TaskId};
 use pyo3::exceptions::PyTypeError;
@@ -15,6 +13,7 @@ use crate::codec::{BlockSink, Encoded, ParentSink, encode_call, pickle_call};
 use crate::error;
 use crate::future::{FutureRef, is_future, new_future};
 use crate::object::Owned;
+use crate::parents::ParentPlaces;
 use crate::raw::guard;
 
 /// `Engine.submit(fn, /, *args, **kwargs)`.
@@ -54,28 +53,15 @@ pub unsafe fn all_arguments<'a>(
 /// The futures of this engine among the arguments of one call.
 struct ParentList {
     engine: *const Engine,
-    tasks: Vec<TaskId>,
-    /// Where those behind the first few are.
-    places: Option<HashMap<TaskId, u16>>,
+    tasks: ParentPlaces<TaskId>,
     /// A future of another engine was met: only its result can be passed on.
     is_foreign: bool,
 }
 
-/// So many parents are searched one by one.
-const FEW_PARENTS: usize = 16;
-
 impl ParentList {
     #[inline]
     fn new(engine: &Engine) -> Self {
-        Self { engine, tasks: Vec::new(), places: None, is_foreign: false }
-    }
-
-    fn place_of(&self, task: TaskId) -> Option<u16> {
-        let few = &self.tasks[..self.tasks.len().min(FEW_PARENTS)];
-        match few.iter().position(|&known| known == task) {
-            Some(place) => u16::try_from(place).ok(),
-            None => self.places.as_ref()?.get(&task).copied(),
-        }
+        Self { engine, tasks: ParentPlaces::new(), is_foreign: false }
     }
 }
 
@@ -91,16 +77,7 @@ impl ParentSink for ParentList {
             self.is_foreign = true;
             return None;
         }
-        let task = future.task();
-        if let Some(place) = self.place_of(task) {
-            return Some(place);
-        }
-        let place = u16::try_from(self.tasks.len()).ok()?;
-        self.tasks.push(task);
-        if self.tasks.len() > FEW_PARENTS {
-            self.places.get_or_insert_default().insert(task, place);
-        }
-        Some(place)
+        self.tasks.place(future.task())
     }
 }
 
@@ -160,7 +137,7 @@ impl Engine {
                     payload: scratch,
                     parts: sink.parts(),
                     views,
-                    parents: &parents.tasks,
+                    parents: parents.tasks.keys(),
                     options: options.map(|options| &options.task),
                 })
             })
@@ -219,7 +196,7 @@ impl Engine {
             payload: &payload,
             parts: sink.parts(),
             views,
-            parents: &parents.tasks,
+            parents: parents.tasks.keys(),
             options: options.map(|options| &options.task),
         };
         let mut refusal = refusal;
