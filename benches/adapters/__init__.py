@@ -2,7 +2,7 @@
 
 from benches.adapters.base import Engine
 from benches.adapters.dask_engine import DaskEngine
-from benches.adapters.gristmill_engine import GristmillEngine, UntaggedEngine
+from benches.adapters.gristmill_engine import GristmillEngine
 from benches.adapters.loky_pool import LokyEngine
 from benches.adapters.multiprocessing_pool import PoolEngine
 from benches.adapters.parsl_engine import ParslHtexEngine, ParslThreadsEngine
@@ -29,13 +29,6 @@ ENGINES: dict[str, type[Engine]] = {OURS: GristmillEngine, **PEERS}
 def ours(key: str, workers: int) -> Engine:
     """Makes our engine, or the one that stands in for it to try the harness itself."""
     return ENGINES[key](workers)
-
-
-def ours_without_tags(key: str, workers: int) -> Engine:
-    """Makes our engine with tags off; only ours has any."""
-    if key != OURS:
-        raise Unavailable(f"{ENGINES[key].name} has no tags")
-    return UntaggedEngine(workers)
 
 
 def peer(key: str, workers: int) -> Engine:

@@ -2,16 +2,12 @@
 
 import importlib
 import importlib.util
-import os
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, cast
 
 from benches.adapters.base import ExecutorEngine, share_paths
 from benches.model import Unavailable
-from benches.work import noop
-
-TAGS_SWITCH = "GRISTMILL_TAGS"
 
 
 class GristmillEngine(ExecutorEngine):
@@ -40,30 +36,6 @@ class GristmillEngine(ExecutorEngine):
             return None
         info = build_info()
         return f"{info.get('version', '?')} {info.get('profile', '?')}"
-
-
-class UntaggedEngine(GristmillEngine):
-    """The same with tags switched off by the environment, proved by a task without tags."""
-
-    key = "gristmill-untagged"
-    name = "gristmill without tags"
-
-    def open(self) -> Executor:
-        with_tags = super().open()
-        try:
-            if not _tags(with_tags):
-                raise Unavailable("futures carry no tags that could be switched off")
-        finally:
-            with_tags.shutdown()
-        os.environ[TAGS_SWITCH] = "0"
-        try:
-            executor = super().open()
-            if _tags(executor):
-                executor.shutdown()
-                raise Unavailable(f"{TAGS_SWITCH}=0 has no effect in this build")
-        finally:
-            del os.environ[TAGS_SWITCH]
-        return executor
 
 
 def build_info() -> dict[str, Any]:
@@ -98,12 +70,3 @@ def view_echo(executor: Executor, count: int) -> Callable[[], Any]:
         raise Unavailable(f"no views: {error}") from error
     array[:] = 1.0
     return lambda: submit(work.echo, array).result()
-
-
-def _tags(executor: Executor) -> bool:
-    future: Any = executor.submit(noop, 1)
-    future.result()
-    try:
-        return bool(future.tags())
-    except (AttributeError, RuntimeError):
-        return False

@@ -97,6 +97,9 @@ impl Core {
             let function = task.function.0 as usize;
             self.functions[function].observe(ran_ns, self.config.run_min_ns);
         }
+        if !crate::HAS_TAGS {
+            return Run { has_started: frame.verdict.has_started(), ..Run::default() };
+        }
         Run {
             started_ticks: frame.started_ticks,
             claimed_before: frame.claimed_before,

@@ -59,11 +59,13 @@ impl Core {
         let extra = std::mem::replace(&mut task.extra, NONE);
         task.state = State::Final;
         task.status = status;
-        task.started_ticks = run.started_ticks;
-        task.previous = run.claimed_before.bits();
-        task.next = run.ran.bits();
-        task.sequence = run.published_after.bits();
-        task.first_parent = run.drained_after.bits();
+        if crate::HAS_TAGS {
+            task.started_ticks = run.started_ticks;
+            task.previous = run.claimed_before.bits();
+            task.next = run.ran.bits();
+            task.sequence = run.published_after.bits();
+            task.first_parent = run.drained_after.bits();
+        }
         if run.has_started {
             task.flags |= flag::STARTED;
         }

@@ -53,5 +53,7 @@ pub use submit::{Submission, SubmitError};
 
 pub use gristmill_wire::{Attempt, Epoch, FunctionId, SlotId, TaskId};
 
+/// Whether tasks keep tags; without them nobody can tell what they cost.
+pub(crate) const HAS_TAGS: bool = cfg!(feature = "tags");
 /// No index: the end of a list.
 pub(crate) const NONE: u32 = u32::MAX;

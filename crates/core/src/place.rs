@@ -108,8 +108,10 @@ impl Core {
         {
             task.sequence = sequence as u32;
         }
-        let waited = ticks.saturating_sub(task.submitted_ticks);
-        task.written = gristmill_wire::Span::from_ticks(waited).bits();
+        if crate::HAS_TAGS {
+            let waited = ticks.saturating_sub(task.submitted_ticks);
+            task.written = gristmill_wire::Span::from_ticks(waited).bits();
+        }
         let extra = task.extra;
         let place = &mut self.slots[slot];
         let was_deep = place.is_deep();

@@ -147,7 +147,9 @@ impl Core {
     pub(crate) fn insert(&mut self, submission: Submission<'_>) -> u32 {
         let Submission { function, payload, handle, submitted_ticks, .. } = submission;
         let index = self.tasks.insert(function, payload, handle);
-        self.tasks[index].submitted_ticks = submitted_ticks;
+        if crate::HAS_TAGS {
+            self.tasks[index].submitted_ticks = submitted_ticks;
+        }
         if function.0 as usize >= self.functions.len() {
             let unknown = Estimate::unknown(&self.config);
             self.functions.resize(function.0 as usize + 1, unknown);

@@ -5,7 +5,6 @@
 //! answers stream in.
 
 use gristmill_shm::{BeginError, WorkerLane};
-use gristmill_sync::clock::ticks;
 use gristmill_wire::{
     ANSWER_WORDS, AnswerFrame, Kind, PayloadKind, RESULT_WORDS, ResultFrame, Span, TaskFrame,
     Verdict,
@@ -20,6 +19,8 @@ pub(crate) struct Times {
     pub claimed: u64,
     /// When its user code began; when it was decided, if it did not begin.
     pub started: u64,
+    /// When it ended; if it did not begin, as `started`.
+    pub ended: u64,
 }
 
 /// An answer to be written.
@@ -38,8 +39,7 @@ const ROOM_SLEEP: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// Writes and publishes an answer and wakes the client if it sleeps; waits while the ring is full.
 pub(crate) fn write(lane: &mut WorkerLane, answer: &Answer<'_>) -> Result<(), WorkerEnd> {
-    let ended = ticks();
-    let Times { claimed, started } = answer.times;
+    let Times { claimed, started, ended } = answer.times;
     let size = u32::try_from(answer.payload.len()).map_err(|_| WorkerEnd::Results)?;
     let frame = AnswerFrame {
         task: answer.frame.task,

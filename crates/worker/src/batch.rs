@@ -38,7 +38,7 @@ impl<C: Callee> Worker<C> {
         let answer = Answer {
             frame: &task.frame,
             sequence: task.sequence,
-            times: Times { claimed: task.claimed, started },
+            times: Times { claimed: task.claimed, started, ended: begun },
             verdict: if done > 0 { Verdict::Returned } else { Verdict::Skipped },
             payload: &[],
             is_arena: false,

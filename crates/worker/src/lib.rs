@@ -12,6 +12,7 @@ mod callee;
 pub mod fuzzing;
 mod nested;
 mod run;
+mod stamps;
 mod tickets;
 
 pub use callee::{Call, Callee, ParentList, REPLY_MAX, Reply};

@@ -9,7 +9,7 @@ use gristmill_shm::{
     ArenaError, Claim, Corrupt, Record, Tail, Words, WorkerArena, WorkerControl, WorkerLane,
 };
 use gristmill_sync::barrier::BarrierMode;
-use gristmill_sync::clock::{monotonic_ns, ticks};
+use gristmill_sync::clock::monotonic_ns;
 use gristmill_wire::{
     BlockRange, EXTENSION_WORDS, FrameError, FunctionId, Kind, PARENT_WORDS, ParentEntry,
     PayloadKind, TASK_WORDS, TaskExtension, TaskFlags, TaskFrame, TaskId, Verdict, padded_size,
@@ -18,6 +18,7 @@ use thiserror::Error;
 
 use crate::answer::{self, Answer, Times};
 use crate::callee::{Call, Callee, ParentList, Reply, split_parent};
+use crate::stamps::Stamps;
 use crate::tickets::Tickets;
 
 /// How a worker is to behave.
@@ -102,6 +103,7 @@ pub struct Worker<C> {
     pub(crate) stack_base: Cell<usize>,
     /// Tasks run since the ring was found empty last.
     streak: Cell<u32>,
+    stamps: Stamps,
     pub(crate) is_stopped: Cell<bool>,
     /// Why a wait inside a task failed.
     pub(crate) broken: Cell<Option<WorkerEnd>>,
@@ -167,6 +169,7 @@ impl<C: Callee> Worker<C> {
             depth: Cell::new(0),
             stack_base: Cell::new(0),
             streak: Cell::new(0),
+            stamps: Stamps::new(),
             is_stopped: Cell::new(false),
             broken: Cell::new(None),
             tickets: RefCell::default(),
@@ -222,7 +225,7 @@ impl<C: Callee> Worker<C> {
         let Some(record) = lane.tasks.peek()? else { return Ok(Step::Idle) };
         let step = match record.header().kind {
             Kind::Task => {
-                let claimed = ticks();
+                let claimed = self.stamps.claimed();
                 let claim = self.control.progress().claim(&record, self.mode);
                 let task = read_task(&record, claimed, &self.arena, body)?;
                 if claim == Claim::Revoked { Step::Revoked(task) } else { Step::Task(task) }
@@ -244,7 +247,7 @@ impl<C: Callee> Worker<C> {
 
     /// Answers a task without running it.
     pub(crate) fn refuse(&self, task: &Task, verdict: Verdict) -> Result<(), WorkerEnd> {
-        let times = Times { claimed: task.claimed, started: task.claimed };
+        let times = Times { claimed: task.claimed, started: task.claimed, ended: task.claimed };
         let Task { ref frame, sequence, .. } = *task;
         let answer = Answer { frame, sequence, times, verdict, payload: &[], is_arena: false };
         answer::write(&mut self.lane.borrow_mut(), &answer)
@@ -256,7 +259,7 @@ impl<C: Callee> Worker<C> {
             return self.refuse(task, Verdict::Expired);
         }
         self.streak.set(self.streak.get() + 1);
-        let started = ticks();
+        let started = self.stamps.started();
         self.control.progress().start(task.sequence, started);
         if task.frame.flags.has(TaskFlags::BATCH) {
             return self.perform_batch(task, started, buffers);
@@ -272,7 +275,7 @@ impl<C: Callee> Worker<C> {
         let answer = Answer {
             frame: &task.frame,
             sequence: task.sequence,
-            times: Times { claimed: task.claimed, started },
+            times: Times { claimed: task.claimed, started, ended: self.stamps.ended(started) },
             verdict: reply.verdict,
             payload: out,
             is_arena: reply.arena,

@@ -201,14 +201,16 @@ impl Engine {
         Ok(self.running_client(py)?.cancel(task, mode))
     }
 
-    /// The tags of a task as a dict: nanoseconds since it was submitted.
+    /// The tags of a task as a dict: nanoseconds since it was submitted. Empty where they were compiled out.
     ///
     /// # Errors
     /// Memory.
     pub fn tags(&self, py: Python<'_>, task: TaskId) -> PyResult<Owned> {
         self.refuse_orphan(py)?;
         let dict = PyDict::new(py);
-        if let Some(tags) = self.client().and_then(|client| client.tags(task)) {
+        if cfg!(feature = "tags")
+            && let Some(tags) = self.client().and_then(|client| client.tags(task))
+        {
             for (name, nanoseconds) in tags.named() {
                 dict.set_item(name, nanoseconds)?;
             }

@@ -1,0 +1,70 @@
+"""Two builds of our engine side by side: the installed one, and one made for a row alone.
+
+Each runs in a process of its own, because a process can load one of them only. The second build
+goes to a folder of its own, so that the installed one stays what it is.
+"""
+
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benches import machine
+from benches.model import Unavailable
+
+
+def without_tags() -> Path:
+    """Builds the module with tags compiled out; returns the folder it is imported from."""
+    folder = machine.ROOT / "target" / "untagged"
+    wheels, package = folder / "wheels", folder / "package"
+    command = [sys.executable, "-m", "maturin", "build", "--release", "--locked", "--quiet"]
+    command += ["--no-default-features", "--interpreter", sys.executable, "--out", str(wheels)]
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(folder)}
+    try:
+        subprocess.run(command, cwd=machine.ROOT, env=environment, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise Unavailable(f"a module without tags cannot be built: {error}") from error
+    newest = max(wheels.glob("*.whl"), key=lambda wheel: wheel.stat().st_mtime)
+    with zipfile.ZipFile(newest) as wheel:
+        wheel.extractall(package)
+    return package
+
+
+class Side:
+    """A build at work in its process."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        #: Whether futures of this build carry tags.
+        self.has_tags = self._answer() == "tagged"
+
+    def seconds(self, count: int) -> float:
+        """Runs a burst of `count` submissions; returns how long it took in its process."""
+        assert self._process.stdin is not None
+        print(count, file=self._process.stdin, flush=True)
+        return float(self._answer())
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline().strip()
+        if not line:
+            raise RuntimeError("one of the builds ended before it answered")
+        return line
+
+
+@contextmanager
+def opened(folder: Path | None, workers: int) -> Iterator[Side]:
+    """Starts the build in `folder`, or the installed one."""
+    environment = dict(os.environ)
+    if folder is not None:
+        paths = [str(folder), *environment.get("PYTHONPATH", "").split(os.pathsep)]
+        environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    command = [sys.executable, "-m", "benches.side", str(workers)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=machine.ROOT, env=environment, stdin=pipe, stdout=pipe, text=True
+    ) as process:
+        yield Side(process)
