@@ -18,6 +18,7 @@ pub mod fuzzing;
 mod inner;
 mod lanes;
 mod lead;
+mod nap;
 mod nested;
 mod options;
 mod outcome;

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::{Duration, Instant};
 
+use gristmill_core::Load;
 use gristmill_sync::futex::Woken;
 use gristmill_wire::TaskId;
 
@@ -67,9 +68,16 @@ impl Client {
                 self.leave(inner, is_leader);
                 return done;
             }
+            if let Some(nap) = inner.nap_length(self.cores())
+                && (is_leader || inner.lead.try_take(Leader::Caller))
+            {
+                is_leader = true;
+                inner = self.nap(inner, nap.min(left));
+                continue;
+            }
             let watch = inner.lanes.watch();
             let pauses = if inner.core.in_flight() > STREAM { STREAM_PAUSES } else { 1 };
-            let window = self.spin_beside(inner.core.busy_workers()).min(left);
+            let window = self.spin_beside(&inner.core.load()).min(left);
             drop(inner);
             let has_arrived = self.poll(&watch, window, pauses);
             inner = self.lock();
@@ -94,8 +102,9 @@ impl Client {
     }
 
     /// How long to poll: not at all where it would take a core from workers for longer than a wake-up costs.
-    fn spin_beside(&self, (busy, run_ns): (usize, u64)) -> Duration {
-        if busy >= self.cores() && run_ns > LONG_RUN_NS { Duration::ZERO } else { self.spin() }
+    fn spin_beside(&self, load: &Load) -> Duration {
+        let is_worth_a_wake = load.busy >= self.cores() && load.run_ns > LONG_RUN_NS;
+        if is_worth_a_wake { Duration::ZERO } else { self.spin() }
     }
 
     /// Polls the result rings, `pauses` apart, for `window`; true when something is there or was completed by others.
@@ -151,6 +160,11 @@ impl Client {
         mut inner: MutexGuard<'a, Inner>,
         left: Duration,
     ) -> (MutexGuard<'a, Inner>, bool) {
+        if let Some(nap) = inner.nap_length(self.cores()) {
+            inner = self.nap(inner, nap.min(left));
+            inner.drain();
+            return (inner, false);
+        }
         let watch = inner.lanes.watch();
         let kicks = self.kicks();
         let left = inner.next_wake().map_or(left, |wake| left.min(wake));

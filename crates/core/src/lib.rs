@@ -48,7 +48,7 @@ pub use outcome::{Loss, LossCause, LossReport, Outcome, StartFailure, Status};
 pub use payload::{Block, INLINE_MAX, Payload, PayloadRef};
 pub use port::{CallProgress, Dispatch, KillReason, Parents, Port, Progress, Sent, TakeBack};
 pub use slots::SlotState;
-pub use stats::{SlotStats, Stats, Tags, TaskView};
+pub use stats::{Load, SlotStats, Stats, Tags, TaskView};
 pub use submit::{Submission, SubmitError};
 
 pub use gristmill_wire::{Attempt, Epoch, FunctionId, SlotId, TaskId};

@@ -52,6 +52,17 @@ pub struct TaskView<'a> {
     pub origin: Origin,
 }
 
+/// What workers that have something to do have before them, as far as is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Load {
+    /// How many they are.
+    pub busy: usize,
+    /// How long one of their tasks is expected to take.
+    pub run_ns: u64,
+    /// How long the first of them is expected to be busy without more.
+    pub least_backlog_ns: u64,
+}
+
 /// One slot, as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotStats {
@@ -132,14 +143,17 @@ impl Core {
         }
     }
 
-    /// How many workers have something to do, and how long one of their tasks is expected to take,
-    /// nanoseconds.
+    /// What the workers have to do.
     #[must_use]
-    pub fn busy_workers(&self) -> (usize, u64) {
+    pub fn load(&self) -> Load {
         let busy = || self.live_slots().iter().filter(|slot| slot.in_flight.len > 0);
         let tasks: u64 = busy().map(|slot| u64::from(slot.in_flight.len)).sum();
         let backlog_ns: u64 = busy().map(|slot| slot.backlog_ns).sum();
-        (busy().count(), backlog_ns / tasks.max(1))
+        Load {
+            busy: busy().count(),
+            run_ns: backlog_ns / tasks.max(1),
+            least_backlog_ns: busy().map(|slot| slot.backlog_ns).min().unwrap_or(0),
+        }
     }
 
     /// What a final task has to say; `None` while it is not final or when it was released. The lean

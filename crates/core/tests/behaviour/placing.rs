@@ -1,6 +1,6 @@
 //! Where tasks go.
 
-use gristmill_core::{Config, TaskOptions};
+use gristmill_core::{Config, Load, TaskOptions};
 use gristmill_wire::Verdict::Returned;
 
 use crate::fake::{Engine, engine, engine_with};
@@ -53,6 +53,18 @@ fn a_worker_is_sent_a_window_of_work_and_filled_up_when_half_is_done() {
     assert_eq!(engine.port.sent.len(), 10);
     let order: Vec<_> = engine.port.sent.iter().map(|one| one.task).collect();
     assert_eq!(order, tasks[6..16], "first in, first out");
+}
+
+#[test]
+fn the_load_is_that_of_busy_workers_and_names_the_first_to_run_out() {
+    let mut engine = engine(2);
+    assert_eq!(engine.core.load(), Load::default());
+    engine.teach(16_384);
+    engine.port.asleep[1] = true;
+    let slots = submit_and_look(&mut engine, 5);
+    assert_eq!(slots, [0, 0, 0, 0, 1], "one more than a wake-up costs");
+    let load = engine.core.load();
+    assert_eq!(load, Load { busy: 2, run_ns: 16_384, least_backlog_ns: 16_384 });
 }
 
 #[test]
