@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::descriptor::check;
 use crate::message::WorkerKey;
 use crate::process_id;
-use crate::socket::send;
+use crate::socket::send_patiently;
 use crate::zygote_frame::ZygoteFrame;
 
 /// Why a process could not become a worker.
@@ -130,16 +130,5 @@ pub fn become_worker(setup: &WorkerSetup<'_>) -> Result<(), BirthError> {
 /// The keeper does not want it any more: the process should exit.
 pub fn announce_birth(socket: BorrowedFd<'_>, worker: WorkerKey) -> Result<(), BirthError> {
     let frame = ZygoteFrame::Born { worker, pid: process_id() }.encode();
-    loop {
-        match send(socket, &[&frame], &[]) {
-            Ok(()) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let mut writable = [crate::descriptor::interest(socket, libc::POLLOUT)];
-                crate::descriptor::wait(&mut writable, None)
-                    .map_err(|source| BirthError::Call { call: "ppoll", source })?;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(source) => return Err(BirthError::Unwanted { source }),
-        }
-    }
+    send_patiently(socket, &frame).map_err(|source| BirthError::Unwanted { source })
 }

@@ -3,7 +3,7 @@
 //! The **keeper** is a small single-threaded process of its own session that starts zygotes and
 //! workers, reaps them, reports how they ended with their last words, and kills the whole descent
 //! when its client dies. It is executed from bytes that the client carries ([`launch()`]) and runs
-//! [`serve`]. Workers are forked by a zygote but are born as children of the keeper, so that their
+//! [`serve`]. Workers are forked by a [`Zygote`] but are born as children of the keeper, so that their
 //! exit status cannot be lost and a zygote's death does not touch them.
 //!
 //! Guarantees: each worker that was asked for ends in exactly one of [`Event::SpawnFailed`] or
@@ -29,6 +29,7 @@ mod server;
 mod socket;
 mod status;
 mod token;
+mod zygote;
 mod zygote_frame;
 
 pub use birth::{BirthError, WorkerSetup, announce_birth, become_worker, bind_to_keeper};
@@ -43,6 +44,7 @@ pub use message::{
 pub use server::serve;
 pub use status::{ExitStatus, Usage};
 pub use token::{KEEP_VARIABLE, KEEPER_VARIABLE, TREE_VARIABLE, TreeToken, WORKER_VARIABLE};
+pub use zygote::{AtWork, Candidate, Zygote, ZygoteStep};
 pub use zygote_frame::{ZYGOTE_DESCRIPTOR, ZYGOTE_FRAME_SIZE, ZygoteFrame};
 
 /// The id of the calling process, as the kernel's calls take it.

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::{fs::File, io::Write};
 
-use crate::descriptor::{check, memory_file};
+use crate::descriptor::{check, interest, memory_file, wait};
 use crate::message::{DESCRIPTOR_LIMIT, HEADER_SIZE, Header, INLINE_LIMIT, MessageError};
 
 /// Room for one control packet, bytes: a header and the largest inline body, and one more to notice
@@ -28,6 +28,13 @@ pub(crate) struct Packet {
     pub(crate) descriptors: Vec<OwnedFd>,
     /// The process that sent it, where the socket asks for credentials.
     pub(crate) sender: Option<i32>,
+}
+
+impl Packet {
+    /// What a closed other end looks like.
+    pub(crate) fn end() -> Self {
+        Self { size: 0, cut: false, descriptors: Vec::new(), sender: None }
+    }
 }
 
 /// Asks the kernel to tell who sends each packet.
@@ -89,6 +96,22 @@ pub(crate) fn send(
     // reads them.
     let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, flags) };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Sends one packet, and waits where the peer does not read.
+///
+/// # Errors
+/// `BrokenPipe` when the peer is gone.
+pub(crate) fn send_patiently(socket: BorrowedFd<'_>, packet: &[u8]) -> io::Result<()> {
+    loop {
+        match send(socket, &[packet], &[]) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                wait(&mut [interest(socket, libc::POLLOUT)], None)?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            sent => return sent,
+        }
+    }
 }
 
 /// Receives one packet, without waiting.

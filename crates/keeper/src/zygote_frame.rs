@@ -19,7 +19,8 @@
 //!    stderr pipe, then those that the client passed.
 //! 3. The zygote forks an intermediate child, which forks the worker and exits; the zygote reaps
 //!    the intermediate child and closes its copies of the descriptors. Where a fork fails, it (or
-//!    the intermediate child) sends `FORK_FAILED`.
+//!    the intermediate child) sends `FORK_FAILED`. It may have forked the worker before FORK came
+//!    ([`crate::Zygote`] does so): nothing tells from outside.
 //! 4. The worker moves its stderr pipe to descriptor 2, waits until it is the keeper's child, asks
 //!    for SIGKILL at the keeper's death, calls `setsid` ([`crate::become_worker`] does these),
 //!    sends BORN, and closes the socket. When BORN cannot be sent the zygote is given up already:
