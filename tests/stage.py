@@ -98,7 +98,26 @@ def keepers() -> list[int]:
 
 def zygotes() -> list[int]:
     """The zygotes and the workers below this process: they run the same program."""
-    return [one for one in descent(os.getpid()) if "_zygote" in _read(f"/proc/{one}/cmdline")]
+    running = [one for one in descent(os.getpid()) if "_zygote" in _read(f"/proc/{one}/cmdline")]
+    return [one for one in running if not _stands_by(one)]
+
+
+def stand_bys() -> list[int]:
+    """The processes below this one that are to be workers as soon as one is asked for."""
+    return [one for one in descent(os.getpid()) if _stands_by(one)]
+
+
+def next_stand_by(before: set[int]) -> int:
+    """Looks until there is a stand-by that is not of ``before``; the watchdog ends a look that never finds one."""
+    while True:
+        found = set(stand_bys()) - before
+        if found:
+            return found.pop()
+        os.sched_yield()
+
+
+def _stands_by(process: int) -> bool:
+    return _read(f"/proc/{process}/comm") == "gristmill-next\n"
 
 
 def _read(path: str) -> str:

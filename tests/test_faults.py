@@ -19,7 +19,17 @@ import gristmill
 from gristmill import Executor, StartError, TaskTimeout, UnpicklableError, WorkerLost
 
 import calls
-from stage import Gate, Script, descent, family, keepers, lives, zygotes
+from stage import (
+    Gate,
+    Script,
+    descent,
+    family,
+    keepers,
+    lives,
+    next_stand_by,
+    stand_bys,
+    zygotes,
+)
 
 MakeExecutor = Callable[..., Executor]
 
@@ -136,12 +146,15 @@ def test_a_killed_keeper_is_survived(
 
 
 def test_a_killed_zygote_is_survived(make_executor: MakeExecutor, gate: Gate) -> None:
-    before = set(zygotes())
+    before, stood_by = set(zygotes()), set(stand_bys())
     executor = make_executor(1)
     held = executor.submit(calls.enter, gate.path, "fine")
     worker = gate.wait_entered()
+    stand_by = next_stand_by(stood_by)
     (zygote,) = set(zygotes()) - before - {worker}
     os.kill(zygote, signal.SIGKILL)
+    while lives(stand_by):
+        os.sched_yield()
     gate.open()
     assert held.result() == "fine"
     assert executor.submit(calls.pid).result() == worker

@@ -143,6 +143,8 @@ def test_the_import_is_light() -> None:
         "pickle",
         "logging",
         "threading",
+        "typing",
+        "re",
     }
     assert found & heavy == set()
     assert {one for one in found if one.startswith("gristmill")} == {"gristmill"}
@@ -151,6 +153,25 @@ def test_the_import_is_light() -> None:
 def test_an_executor_needs_no_heavy_modules() -> None:
     found = _modules_after("import gristmill; gristmill.Executor")
     heavy = {"asyncio", "numpy", "threadpoolctl", "multiprocessing", "ssl", "socket", "hashlib"}
+    heavy |= {"cloudpickle", "pickle", "typing", "inspect", "subprocess", "locale"}
+    assert found & heavy == set()
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_a_worker_has_hardly_more_than_a_bare_interpreter(start: str) -> None:
+    # Of functions that everybody has, so that none of these modules is the test's own.
+    program = (
+        f"import gristmill; executor = gristmill.Executor(1, start={start!r}); "
+        "print(*executor.submit(eval, \"list(__import__('sys').modules)\").result()); "
+        "executor.shutdown()"
+    )
+    printed = subprocess.check_output([sys.executable, "-c", program], text=True)
+    bare = subprocess.check_output(
+        [sys.executable, "-c", "import sys; print(*sys.modules)"], text=True
+    )
+    found = set(printed.split()) - set(bare.split())
+    heavy = {"concurrent.futures", "logging", "re", "typing", "enum", "pickle", "cloudpickle"}
+    heavy |= {"functools", "collections", "socket", "select", "traceback", "hashlib", "threading"}
     assert found & heavy == set()
 
 

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import TYPE_CHECKING, Any
 
+#: Type checkers know the name; ``typing`` itself would be most of the cost of this import.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from gristmill._errors import (
         DependencyFailed,
         ForkedProcessError,
@@ -19,12 +22,12 @@ if TYPE_CHECKING:
         RemoteTraceback,
         ShutDownError,
         StartError,
-        TaskInterrupted,
         TaskTimeout,
         UnpicklableError,
         WorkerLost,
     )
     from gristmill._executor import Executor, TaskOptions, array, build_info, wait_any
+    from gristmill._interrupt import TaskInterrupted
     from gristmill._native import Future
     from gristmill._nested import current_executor
 
@@ -40,15 +43,17 @@ _HOMES = {
         "RemoteTraceback",
         "ShutDownError",
         "StartError",
-        "TaskInterrupted",
         "TaskTimeout",
         "UnpicklableError",
         "WorkerLost",
     ),
     "gristmill._executor": ("Executor", "TaskOptions", "array", "build_info", "wait_any"),
+    "gristmill._interrupt": ("TaskInterrupted",),
     "gristmill._native": ("Future",),
     "gristmill._nested": ("current_executor",),
 }
+#: Loadable on every platform.
+_PORTABLE = ("gristmill._errors", "gristmill._interrupt")
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
@@ -79,7 +84,7 @@ def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'gristmill' has no attribute {name!r}")
-    if home != "gristmill._errors" and not sys.platform.startswith("linux"):
+    if home not in _PORTABLE and not sys.platform.startswith("linux"):
         home = "gristmill._elsewhere"
     value = getattr(importlib.import_module(home), name)
     globals()[name] = value

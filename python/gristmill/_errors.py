@@ -5,7 +5,7 @@ A task's own exception is none of these: it reaches the caller with its type, me
 
 from __future__ import annotations
 
-import pickle
+from _pickle import PicklingError
 from concurrent.futures import BrokenExecutor
 
 
@@ -32,7 +32,7 @@ class LimitReached(GristmillError):
     """More tasks are outstanding than the executor's limit allows."""
 
 
-class UnpicklableError(GristmillError, pickle.PicklingError, TypeError):
+class UnpicklableError(GristmillError, PicklingError, TypeError):
     """A function or an argument cannot be sent to another process; the message names the offending part."""
 
 
@@ -45,14 +45,6 @@ class WorkerLost(GristmillError):
 
 class TaskTimeout(GristmillError, TimeoutError):
     """The task ran longer than its ``timeout``, or had not started when its ``deadline`` passed."""
-
-
-class TaskInterrupted(BaseException):
-    """Raised inside a running task that is cancelled or has run out of time.
-
-    Not an ``Exception``, so that ``except Exception`` does not swallow it. A task that catches it is killed after the
-    grace time.
-    """
 
 
 class DependencyFailed(GristmillError):
@@ -82,3 +74,7 @@ class RemoteTraceback(Exception):
 
     def __str__(self) -> str:
         return f'\n"""\n{self.text}"""'
+
+
+class StaleModule(GristmillError):
+    """A module was edited after the caller imported it, and the worker sees another version of the function."""

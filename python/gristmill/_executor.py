@@ -6,17 +6,19 @@ import atexit
 import concurrent.futures
 import importlib
 import itertools
-import math
 import os
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
 
 from gristmill import _native, _world
-from gristmill._completion import Registry
-from gristmill._progress import with_progress
 
-R = TypeVar("R")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any, TypeVar
+
+    from gristmill._completion import Registry
+
+    R = TypeVar("R")
 
 #: Items of a map that are submitted ahead: enough to keep a node busy, few enough to stay in its caches.
 _MAP_WINDOW = 16_384
@@ -151,7 +153,11 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         )
         if total is not None:
             self._maps.add(results)
-        return with_progress(results, total) if progress else results
+        if not progress:
+            return results
+        from gristmill._progress import with_progress
+
+        return with_progress(results, total)
 
     def submit_many(
         self, fn: Callable[..., R], /, *iterables: Iterable[Any]
@@ -238,7 +244,7 @@ def array(
 
     :param executor: whose memory it is in; the living executor that was made last if not given.
     """
-    numpy = importlib.import_module("numpy")
+    math, numpy = importlib.import_module("math"), importlib.import_module("numpy")
     if executor is None:
         executor = _newest()
     kind = numpy.dtype(dtype)

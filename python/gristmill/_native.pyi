@@ -18,7 +18,7 @@ __all__ = [
     "MapResults",
     "Options",
     "Ticket",
-    "announce",
+    "Zygote",
     "become_a_worker",
     "build_info",
     "call_payload",
@@ -138,7 +138,13 @@ class Ticket:
     @property
     def _ticket(self) -> int: ...
 
-def announce(socket: int, slot: int, epoch: int) -> None: ...
+@final
+class Zygote:
+    def __new__(cls, control: int) -> Zygote: ...
+    def announce(self) -> None: ...
+    def serve(self, prepare: Callable[[], None]) -> tuple[int, int] | None: ...
+    def at_work(self) -> None: ...
+
 def become_a_worker(
     keeper: int, parent: int, stderr: int | None, close_on_exec: list[int]
 ) -> None: ...

@@ -1,7 +1,8 @@
 """Pickles what the native encoding leaves aside: cloudpickle, with futures as holes for their values.
 
 A pickle of ours is the number of parents as two little-endian bytes, then the bytes of protocol 5. Functions and
-classes of ``__main__``, lambdas and closures go by value, everything importable by name.
+classes of ``__main__``, lambdas and closures go by value, everything importable by name. ``_unpickling`` reads it.
+Loaded by whoever pickles first: cloudpickle takes longer to import than all of Gristmill.
 """
 
 from __future__ import annotations
@@ -10,29 +11,17 @@ import functools
 import io
 import pickle
 import sys
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import cloudpickle
 
-from gristmill import _native
+from gristmill import _native, _unpickling
 from gristmill._errors import UnpicklableError
 
 #: Smaller buffers stay in the pickle.
 BLOCK_MIN = _native.BLOCK_MIN
 _PARENTS_MAX = 0xFFFF
-_holes = threading.local()
-
-
-def _fill(index: int) -> Any:
-    """Gives the value for a hole while ``load`` runs."""
-    return _holes.values[index]
-
-
-def _cached(function: Any, maxsize: int | None, typed: bool) -> Any:
-    """Gives ``function`` a cache of its own, empty here."""
-    return functools.lru_cache(maxsize, typed)(function)
 
 
 def _is_found_by_name(function: Any) -> bool:
@@ -59,12 +48,13 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) is _native.Future or isinstance(obj, _native.Ticket):
-            return _fill, (self._index(obj),)
+            return _unpickling.fill, (self._index(obj),)
         if type(obj) is functools._lru_cache_wrapper and not _is_found_by_name(obj):
             parameters = obj.cache_parameters()
-            return _cached, (obj.__wrapped__, parameters["maxsize"], parameters["typed"])
+            arguments = obj.__wrapped__, parameters["maxsize"], parameters["typed"]
+            return _unpickling.cached, arguments
         if self._is_for_task:
-            handle = _handle(obj)
+            handle = handle_of(obj)
             if handle is not None:
                 return handle
         return super().reducer_override(obj)
@@ -82,7 +72,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         return len(self.futures) - 1
 
 
-def _handle(obj: Any) -> Any:
+def handle_of(obj: Any) -> Any:
     """How an executor goes to one of its tasks: there it is the executor that runs the task."""
     if isinstance(obj, (_native.Engine, _native.Options)):
         from gristmill import _nested
@@ -160,16 +150,6 @@ def dump_value(value: Any, buffers: list[Any] | None = None, *, is_for_task: boo
         raise _explained(
             [(f"the {type(value).__qualname__}", value)], error, is_for_task
         ) from error
-
-
-def load(data: Any, values: dict[int, Any], buffers: Sequence[Any] = ()) -> Any:
-    """Unpickles what ``dump_call`` or ``dump_value`` wrote, with ``values`` in its holes."""
-    outer = getattr(_holes, "values", None)
-    _holes.values = values
-    try:
-        return pickle.loads(memoryview(data)[2:], buffers=buffers)
-    finally:
-        _holes.values = outer
 
 
 def _explained(

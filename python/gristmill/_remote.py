@@ -9,7 +9,7 @@ import itertools
 import pickle
 import traceback
 
-from gristmill import _pickling
+from gristmill import _unpickling
 from gristmill._errors import RemoteError, RemoteTraceback
 
 #: Longer chains of causes are cut; the text has them all.
@@ -21,8 +21,10 @@ def dump_exception(error: BaseException) -> bytes:
     text = _format(error)
     chain = _chain(error)
     try:
+        from gristmill import _pickling
+
         pickled = _pickling.dump_value(chain)
-        _pickling.load(pickled, {})
+        _unpickling.load(pickled, {})
     except BaseException:
         pickled = b""
     return pickle.dumps((pickled, _name(error), _message(error), text))
@@ -32,7 +34,7 @@ def load_exception(data: bytes) -> BaseException:
     """Rebuilds an exception, its causes linked as they were and the worker's traceback innermost."""
     pickled, name, message, text = pickle.loads(data)
     try:
-        links = _pickling.load(pickled, {}) if pickled else []
+        links = _unpickling.load(pickled, {}) if pickled else []
     except Exception:
         links = []
     if not links:

@@ -8,18 +8,18 @@ one).
 
 from __future__ import annotations
 
+import _locale
+import builtins
 import importlib
-import locale
+import marshal
 import os
-import pickle
-import subprocess
 import sys
 import warnings
-from collections.abc import Callable
-from typing import Any
 
-from gristmill import _pickling
-from gristmill._errors import StartError
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 #: Thread variables of the numeric libraries, all at 1 while the zygote imports: it has to stay single-threaded.
 THREAD_VARIABLES = (
@@ -32,6 +32,21 @@ THREAD_VARIABLES = (
     "RAYON_NUM_THREADS",
 )
 
+
+#: Flags of an interpreter that hardly any program is run with.
+_RARE_FLAGS = (
+    "debug",
+    "optimize",
+    "no_user_site",
+    "no_site",
+    "ignore_environment",
+    "verbose",
+    "bytes_warning",
+    "quiet",
+    "isolated",
+    "dev_mode",
+    "safe_path",
+)
 
 #: What an interpreter is told to do; its first argument is the folder that this package is in.
 _BOOTSTRAP = (
@@ -46,17 +61,14 @@ def describe(
     spin_us: float,
 ) -> bytes:
     """Describes this process's world to a zygote. Raises ``UnpicklableError`` for the initializer."""
-    function, arguments = initializer
-    return pickle.dumps(
+    return _dump(
         {
             "path": [os.path.abspath(entry) for entry in sys.path],
             "argv": sys.argv,
-            "locale": locale.setlocale(locale.LC_ALL),
-            "warnings": _plain_filters(),
+            "locale": _locale.setlocale(_locale.LC_ALL, None),
+            "warnings": [_dump_filter(one) for one in warnings.filters],
             "preload": preload,
-            "initializer": None
-            if function is None
-            else _pickling.dump_value((function, arguments)),
+            "initializer": _dump_initializer(*initializer),
             "threads": threads,
             "thread_variables": {name: os.environ.get(name) for name in THREAD_VARIABLES},
             "spin_us": spin_us,
@@ -64,15 +76,26 @@ def describe(
     )
 
 
+def _dump_initializer(
+    function: Callable[..., object] | None, arguments: tuple[Any, ...]
+) -> bytes | None:
+    if function is None:
+        return None
+    from gristmill import _pickling
+
+    return _pickling.dump_value((function, arguments))
+
+
 def program(output: bool) -> dict[str, Any]:
     """The interpreter that zygotes are: its command line, environment, folder and umask."""
     if not sys.executable:
+        from gristmill._errors import StartError
+
         raise StartError(
             "sys.executable is empty: Gristmill does not know which interpreter to start"
         )
     package_parent = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    command = [sys.executable, *flags, "-c", _BOOTSTRAP, package_parent]
+    command = [sys.executable, *_interpreter_flags(), "-c", _BOOTSTRAP, package_parent]
     environment = {**os.environb, **{name.encode(): b"1" for name in THREAD_VARIABLES}}
     return {
         "arguments": [os.fsencode(part) for part in command],
@@ -81,6 +104,15 @@ def program(output: bool) -> dict[str, Any]:
         "umask": _umask(),
         "output": output,
     }
+
+
+def _interpreter_flags() -> list[str]:
+    """The flags that make another interpreter like this one: for most none, without loading what knows all of them."""
+    if sys.warnoptions or sys._xoptions or any(getattr(sys.flags, name) for name in _RARE_FLAGS):
+        import subprocess
+
+        return subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined,no-any-return]
+    return ["-B"] if sys.flags.dont_write_bytecode else []
 
 
 def _umask() -> int:
@@ -94,14 +126,15 @@ def _umask() -> int:
 
 def enter(description: bytes) -> dict[str, Any]:
     """Makes this process's world that of the caller; gives the rest of the description."""
-    world: dict[str, Any] = pickle.loads(description)
+    world = _load(description)
     sys.path[:] = world["path"]
     sys.argv[:] = world["argv"]
     try:
-        locale.setlocale(locale.LC_ALL, world["locale"])
-    except locale.Error as error:
+        _locale.setlocale(_locale.LC_ALL, world["locale"])
+    except _locale.Error as error:  # type: ignore[attr-defined]
         warnings.warn(f"the caller's locale is not available here: {error}", stacklevel=1)
-    warnings.filters[:] = world["warnings"]  # type: ignore[index]
+    filters = [_load_filter(one) for one in world["warnings"]]
+    warnings.filters[:] = [one for one in filters if one is not None]  # type: ignore[index]
     for module in world["preload"]:
         importlib.import_module(module)
     return world
@@ -133,13 +166,49 @@ def _seed_generators(entropy: bytes) -> None:
         numpy_random.seed(int.from_bytes(entropy[:4], "little"))
 
 
-def _plain_filters() -> list[Any]:
-    """The warning filters whose categories another process can import."""
-    plain = []
-    for one in warnings.filters:
-        try:
-            pickle.loads(pickle.dumps(one))
-        except Exception:
-            continue
-        plain.append(one)
-    return plain
+def _dump(world: dict[str, Any]) -> bytes:
+    """Marshals a description, because ``pickle`` takes a zygote longer to load than all else that it needs."""
+    try:
+        return b"M" + marshal.dumps(world)
+    except ValueError:  # an entry of sys.argv that is no plain string, for example
+        import pickle
+
+        return b"P" + pickle.dumps(world)
+
+
+def _load(description: bytes) -> dict[str, Any]:
+    world: dict[str, Any]
+    if description[:1] == b"M":
+        world = marshal.loads(description[1:])
+        return world
+    import pickle
+
+    world = pickle.loads(description[1:])
+    return world
+
+
+def _dump_filter(one: Any) -> Any:
+    """A warning filter in plain types, or pickled, or ``None`` if another process cannot import its category."""
+    action, message, category, module, line = one
+    is_plain = getattr(builtins, category.__name__, None) is category
+    if is_plain and all(type(part) in (str, type(None)) for part in (message, module)):
+        return action, message, category.__name__, module, line
+    import pickle
+
+    try:
+        pickled = pickle.dumps(one)
+        pickle.loads(pickled)
+    except Exception:
+        return None
+    return pickled
+
+
+def _load_filter(one: Any) -> Any:
+    if isinstance(one, tuple):
+        action, message, category, module, line = one
+        return action, message, getattr(builtins, category), module, line
+    if one is None:
+        return None
+    import pickle
+
+    return pickle.loads(one)

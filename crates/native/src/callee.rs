@@ -55,7 +55,7 @@ impl PythonCallee {
             arena,
             arrays: ArrayTypes::new(),
             arguments: RefCell::default(),
-            interrupted: py.import("gristmill._errors")?.getattr("TaskInterrupted")?.unbind(),
+            interrupted: py.import("gristmill._interrupt")?.getattr("TaskInterrupted")?.unbind(),
             frame_at: py.import("sys")?.getattr("_getframe")?.unbind(),
             submitted: RefCell::default(),
             next_function: Cell::new(0),

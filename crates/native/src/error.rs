@@ -7,7 +7,17 @@ use pyo3::types::PyBytes;
 
 /// An error class of `gristmill`, with a message.
 pub fn named(py: Python<'_>, class: &str, text: &str) -> PyErr {
-    py.import("gristmill._errors")
+    made(py, ("gristmill._errors", class), text)
+}
+
+/// What a task gets that is to stop.
+pub fn interrupted(py: Python<'_>) -> PyErr {
+    let class = ("gristmill._interrupt", "TaskInterrupted");
+    made(py, class, "the task was cancelled or ran out of time")
+}
+
+fn made(py: Python<'_>, (module, class): (&str, &str), text: &str) -> PyErr {
+    py.import(module)
         .and_then(|module| module.getattr(class))
         .and_then(|class| class.call1((text,)))
         .map_or_else(|error| error, PyErr::from_value)

@@ -140,10 +140,10 @@ pub fn describe(function: &Bound<'_, PyAny>) -> PyResult<Described> {
             function.get_type().qualname()?
         )));
     }
-    let module = function.py().import("gristmill._functions")?;
-    let definition = module.call_method1("definition", (function,))?;
+    let py = function.py();
+    let definition = py.import("gristmill._functions")?.call_method1("definition", (function,))?;
     let (functions, is_settled): (Bound<'_, PyList>, bool) =
-        module.call_method1("captures", (function,))?.extract()?;
+        py.import("gristmill._captures")?.call_method1("captures", (function,))?.extract()?;
     let identity = if !is_settled {
         Identity::Content
     } else if functions.is_empty() {

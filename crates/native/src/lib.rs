@@ -16,6 +16,7 @@ mod object;
 mod parents;
 mod raw;
 mod serve;
+mod zygote;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -32,6 +33,17 @@ fn build_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     info.set_item("version", env!("CARGO_PKG_VERSION"))?;
     info.set_item("wire_version", gristmill_wire::WIRE_VERSION)?;
     Ok(info)
+}
+
+/// What the module has besides its dict: `Future`, which is made on demand.
+#[pyfunction]
+#[pyo3(name = "__getattr__")]
+fn find_attribute<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    if name == "Future" {
+        return future::future_type(py);
+    }
+    let text = format!("module 'gristmill._native' has no attribute '{name}'");
+    Err(pyo3::exceptions::PyAttributeError::new_err(text))
 }
 
 /// Gives a class a method that CPython calls without a tuple of arguments.
@@ -56,23 +68,25 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     gristmill_sync::clock::start();
     fork::watch();
-    module.add("Future", future::make_future_type(py)?)?;
     module.add("INTERRUPT_SIGNAL", gristmill_client::INTERRUPT_SIGNAL)?;
     module.add("BLOCK_MIN", gristmill_shm::BLOCK_MIN)?;
     module.add_class::<arena::ArenaMemory>()?;
     module.add_class::<Engine>()?;
     module.add_class::<Options>()?;
     module.add_class::<MapResults>()?;
+    module.add_class::<zygote::PyZygote>()?;
     const SUBMIT_DOC: &std::ffi::CStr =
         c"submit($self, fn, /, *args, **kwargs)\n--\n\nRuns fn(*args, **kwargs) in a worker; gives its future.";
     add_fast_method::<Engine>(py, c"submit", engine::submit_method, SUBMIT_DOC)?;
     add_fast_method::<Options>(py, c"submit", engine::submit_with_options, SUBMIT_DOC)?;
+    // Not a name of the module like the others, which `__all__` lists.
+    module.setattr("__getattr__", wrap_pyfunction!(find_attribute, module)?)?;
+    module.index()?.append("Future")?;
     module.add_function(wrap_pyfunction!(build_info, module)?)?;
     module.add_function(wrap_pyfunction!(engine::cpu_count, module)?)?;
     module.add_function(wrap_pyfunction!(engine::wait_any, module)?)?;
     module.add_function(wrap_pyfunction!(engine::finish_all, module)?)?;
     module.add_function(wrap_pyfunction!(serve::become_a_worker, module)?)?;
-    module.add_function(wrap_pyfunction!(serve::announce, module)?)?;
     module.add_function(wrap_pyfunction!(serve::serve, module)?)?;
     module.add_function(wrap_pyfunction!(serve::is_interrupted, module)?)?;
     module.add_class::<nested::Ticket>()?;

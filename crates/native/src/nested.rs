@@ -240,9 +240,7 @@ fn wait(
         WaitEnd::Done => Ok(true),
         WaitEnd::TimedOut => Ok(false),
         WaitEnd::Raised => Err(PyErr::fetch(py)),
-        WaitEnd::Interrupted => {
-            Err(error::named(py, "TaskInterrupted", "the task was cancelled or ran out of time"))
-        }
+        WaitEnd::Interrupted => Err(error::interrupted(py)),
         WaitEnd::Stopped => Err(PyRuntimeError::new_err("this worker was told to leave")),
     }
 }

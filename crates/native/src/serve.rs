@@ -5,7 +5,7 @@ use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-use gristmill_keeper::{WorkerKey, WorkerSetup, announce_birth, become_worker};
+use gristmill_keeper::{WorkerSetup, become_worker};
 use std::sync::Arc;
 
 use gristmill_shm::{Segment, WorkerArena};
@@ -32,15 +32,6 @@ pub fn become_a_worker(
     let stderr = stderr.map(|descriptor| unsafe { BorrowedFd::borrow_raw(descriptor) });
     let setup = WorkerSetup { keeper, parent, stderr, close_on_exec: &close_on_exec };
     become_worker(&setup).map_err(|error| PyOSError::new_err(error.to_string()))
-}
-
-/// Tells the keeper that this worker lives.
-#[pyfunction]
-pub fn announce(socket: RawFd, slot: u16, epoch: u32) -> PyResult<()> {
-    // SAFETY: the caller's descriptor is open during this call.
-    let socket = unsafe { BorrowedFd::borrow_raw(socket) };
-    announce_birth(socket, WorkerKey::new(slot, epoch))
-        .map_err(|error| PyOSError::new_err(error.to_string()))
 }
 
 /// Runs `initialize`, says so to the client, and works until told to stop.

@@ -9,7 +9,8 @@ use super::decode::{Arguments, Parents, malformed};
 use super::{BlockSink, BlockSource, Encoded, tag, with_buffer};
 use crate::object::Owned;
 
-const MODULE: &str = "gristmill._pickling";
+const WRITER: &str = "gristmill._pickling";
+const READER: &str = "gristmill._unpickling";
 
 /// Appends a pickled call; gives the futures among its arguments, in the order of their indices as parents.
 ///
@@ -21,7 +22,7 @@ pub fn pickle_call<'py>(
     out: &mut Vec<u8>,
     blocks: &mut dyn BlockSink,
 ) -> PyResult<(Encoded, Bound<'py, PyList>)> {
-    let module = positional.py().import(MODULE)?;
+    let module = positional.py().import(WRITER)?;
     let buffers = PyList::empty(positional.py());
     let (pickled, futures): (Bound<'py, PyAny>, Bound<'py, PyList>) = module
         .call_method1("dump_call", (positional, named, blocks.takes().then_some(&buffers)))?
@@ -41,7 +42,7 @@ pub fn pickle_value(
     let buffers = PyList::empty(value.py());
     let pickled = value
         .py()
-        .import(MODULE)?
+        .import(WRITER)?
         .call_method1("dump_value", (value, blocks.takes().then_some(&buffers)))?;
     append(&pickled, &buffers, out, blocks)
 }
@@ -114,7 +115,7 @@ pub fn load_pickle(
     for index in 0..u16::from_le_bytes(count) {
         values.set_item(index, parents.parent(py, index)?.into_bound(py))?;
     }
-    let value = py.import(MODULE)?.call_method1("load", (data, values, buffers))?;
+    let value = py.import(READER)?.call_method1("load", (data, values, buffers))?;
     Ok(Owned::from_bound(value))
 }
 

@@ -150,6 +150,8 @@ impl Engine {
         let client = Client::start(options)
             .map_err(|failure| error::named(py, "StartError", &failure.to_string()))?;
         super::remember(&client);
+        // While the processes start there is time to load what may be needed when nothing can be loaded any more.
+        py.import("gristmill._errors")?;
         Ok(self.client.get_or_init(|| client))
     }
 }

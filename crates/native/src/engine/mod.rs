@@ -68,8 +68,13 @@ pub struct Engine {
 impl Engine {
     #[new]
     #[pyo3(signature = (*_arguments, **_named))]
-    fn new(_arguments: &Bound<'_, PyAny>, _named: Option<&Bound<'_, PyAny>>) -> Self {
-        Self {
+    fn new(
+        py: Python<'_>,
+        _arguments: &Bound<'_, PyAny>,
+        _named: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        crate::future::future_type(py)?;
+        Ok(Self {
             settings: OnceLock::new(),
             client: OnceLock::new(),
             functions: Attached::new(FunctionCache::default()),
@@ -78,7 +83,7 @@ impl Engine {
             registry: OnceLock::new(),
             generation: crate::fork::generation(),
             is_closed: AtomicBool::new(false),
-        }
+        })
     }
 }
 

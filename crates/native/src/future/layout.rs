@@ -55,14 +55,14 @@ unsafe impl Sync for FutureType {}
 static TYPE: OnceLock<FutureType> = OnceLock::new();
 
 fn future_type() -> &'static FutureType {
-    TYPE.get().expect("the future type is made when the module is")
+    TYPE.get().expect("the future type is made before the first engine")
 }
 
 /// Whether `object` is one of our futures.
 #[inline]
 pub fn is_future(object: *mut ffi::PyObject) -> bool {
     // SAFETY: callers hand in live objects only.
-    unsafe { ffi::Py_TYPE(object) == future_type().kind }
+    TYPE.get().is_some_and(|known| unsafe { ffi::Py_TYPE(object) == known.kind })
 }
 
 /// The fields of a future.
@@ -326,6 +326,12 @@ unsafe fn visit_dict(
     }
 }
 
+/// The type, if it was made already.
+pub fn made_type(py: Python<'_>) -> Option<Bound<'_, PyAny>> {
+    // SAFETY: the stored type is a live object, and the interpreter is held.
+    TYPE.get().map(|known| unsafe { Bound::from_borrowed_ptr(py, known.kind.cast()) })
+}
+
 /// Makes the type, once, as a subclass of `concurrent.futures.Future`.
 ///
 /// # Errors
@@ -368,10 +374,7 @@ pub fn make_type<'py>(
     let kind = kind.into_bound(py);
     let stored =
         FutureType { kind: kind.clone().into_ptr().cast(), offset: offset.cast_unsigned() };
-    TYPE.set(stored).map_err(|_| {
-        pyo3::exceptions::PyImportError::new_err(
-            "gristmill cannot be imported twice into one process (subinterpreters are not supported)",
-        )
-    })?;
-    Ok(kind)
+    // Importing the base may have let another thread make it first.
+    let _ = TYPE.set(stored);
+    Ok(made_type(py).unwrap_or(kind))
 }

@@ -7,17 +7,21 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::layout::{FutureRef, make_type};
+use super::layout::{FutureRef, made_type, make_type};
 use super::standard;
 use crate::engine::Look;
 use crate::object::Owned;
 use crate::raw::{guard, method, optional_seconds};
 
-/// Makes the type `gristmill.Future`.
+/// The type `gristmill.Future`, made when it is first asked for: a worker has none, and is spared its base class with all
+/// that this imports.
 ///
 /// # Errors
 /// What making a type raises.
-pub fn make_future_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+pub fn future_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    if let Some(made) = made_type(py) {
+        return Ok(made);
+    }
     let methods = vec![
         method(c"result", result, c"result($self, timeout=None)\n--\n\nThe task's value; raises what the task raised, CancelledError, or TimeoutError after `timeout` seconds."),
         method(c"exception", exception, c"exception($self, timeout=None)\n--\n\nWhat the task raised, or None; raises CancelledError, or TimeoutError after `timeout` seconds."),

@@ -5,4 +5,4 @@ mod methods;
 mod standard;
 
 pub use layout::{FutureRef, is_future, new_future};
-pub use methods::make_future_type;
+pub use methods::future_type;

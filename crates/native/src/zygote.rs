@@ -1,0 +1,165 @@
+//! The zygote's part of `gristmill._zygote`: the fork of candidates for workers, and a candidate's wait.
+
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+use gristmill_keeper::{AtWork, Candidate, WorkerSetup, Zygote, ZygoteStep, become_worker};
+use pyo3::exceptions::{PyOSError, PyRuntimeError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+/// Descriptors that no program run by a task may inherit: the segment, the arena, the caller's world.
+const CLOSE_ON_EXEC: [RawFd; 3] = [4, 5, 6];
+
+/// The zygote of a keeper; becomes the worker in the processes that it forks.
+#[pyclass(name = "Zygote", module = "gristmill._native")]
+pub struct PyZygote {
+    role: Role,
+    keeper: i32,
+}
+
+enum Role {
+    Zygote(Zygote),
+    /// What it drops once the worker is at work.
+    Worker {
+        _birth: Option<AtWork>,
+    },
+}
+
+fn failed(error: impl std::fmt::Display) -> PyErr {
+    PyOSError::new_err(error.to_string())
+}
+
+#[pymethods]
+impl PyZygote {
+    /// Takes over the socket to the keeper, which is the parent.
+    #[new]
+    fn new(control: RawFd) -> PyResult<Self> {
+        // SAFETY: plain calls; the number is the zygote's own by agreement with the keeper.
+        let (control, keeper) = unsafe {
+            if libc::fcntl(control, libc::F_SETFD, libc::FD_CLOEXEC) < 0 {
+                return Err(PyOSError::new_err(std::io::Error::last_os_error()));
+            }
+            (OwnedFd::from_raw_fd(control), libc::getppid())
+        };
+        Ok(Self { role: Role::Zygote(Zygote::new(control)), keeper })
+    }
+
+    /// Tells the keeper that workers can be asked for.
+    fn announce(&self) -> PyResult<()> {
+        match &self.role {
+            Role::Zygote(zygote) => zygote.announce().map_err(failed),
+            Role::Worker { .. } => Err(not_a_zygote()),
+        }
+    }
+
+    /// Forks what the keeper asks for. Returns in each worker, with its slot and epoch, once it is announced; in the zygote,
+    /// and in a candidate that is not needed any more, with `None`.
+    fn serve(&mut self, prepare: &Bound<'_, PyAny>) -> PyResult<Option<(u16, u32)>> {
+        let Role::Zygote(zygote) = &mut self.role else { return Err(not_a_zygote()) };
+        while zygote.next_step().map_err(failed)? == ZygoteStep::Fork {
+            let (ours, theirs) = match Zygote::new_line() {
+                Ok(ends) => ends,
+                Err(error) => {
+                    let errno = error.raw_os_error().unwrap_or(libc::EMFILE);
+                    zygote.give_up(errno).map_err(failed)?;
+                    continue;
+                }
+            };
+            match fork_away() {
+                Forked::Parent(0) => zygote.adopt(ours),
+                Forked::Parent(errno) => zygote.give_up(errno).map_err(failed)?,
+                Forked::Child { middle } => {
+                    drop(ours);
+                    return self.become_candidate(theirs, middle, prepare);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Says that the worker is at work.
+    fn at_work(&mut self) {
+        self.role = Role::Worker { _birth: None };
+    }
+}
+
+impl PyZygote {
+    fn become_candidate(
+        &mut self,
+        line: OwnedFd,
+        middle: i32,
+        prepare: &Bound<'_, PyAny>,
+    ) -> PyResult<Option<(u16, u32)>> {
+        let Role::Zygote(zygote) = std::mem::replace(&mut self.role, Role::Worker { _birth: None })
+        else {
+            return Err(not_a_zygote());
+        };
+        let candidate: Candidate = zygote.into_candidate(line);
+        let setup = WorkerSetup {
+            keeper: self.keeper,
+            parent: middle,
+            stderr: None,
+            close_on_exec: &CLOSE_ON_EXEC,
+        };
+        become_worker(&setup).map_err(failed)?;
+        prepare.call0()?;
+        let Some((worker, birth)) = candidate.wait().map_err(failed)? else { return Ok(None) };
+        self.role = Role::Worker { _birth: Some(birth) };
+        Ok(Some((worker.slot.0, worker.epoch.0)))
+    }
+}
+
+fn not_a_zygote() -> PyErr {
+    PyRuntimeError::new_err("this process is no zygote any more")
+}
+
+/// Where a double fork has led.
+enum Forked {
+    /// To the process that was; the error number of what failed, or 0.
+    Parent(i32),
+    /// To the new one, which is the keeper's child as soon as `middle` is gone.
+    Child { middle: i32 },
+}
+
+/// Forks an intermediate child that forks the worker and exits: the worker becomes the keeper's child.
+///
+/// The intermediate child runs no Python, so that only the worker pays for making the interpreter whole again after a fork.
+fn fork_away() -> Forked {
+    let last_errno = || std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN);
+    // SAFETY: a zygote has one thread, which holds the interpreter, so that the child's memory is whole.
+    let middle = unsafe { libc::fork() };
+    if middle < 0 {
+        return Forked::Parent(last_errno());
+    }
+    if middle > 0 {
+        return Forked::Parent(reap(middle));
+    }
+    // SAFETY: as above; CPython is told before and after the fork whose child goes on to use it, and the parent ends here.
+    unsafe {
+        let middle = libc::getpid();
+        ffi::PyOS_BeforeFork();
+        match libc::fork() {
+            0 => {
+                ffi::PyOS_AfterFork_Child();
+                Forked::Child { middle }
+            }
+            -1 => libc::_exit(last_errno()),
+            _ => libc::_exit(0),
+        }
+    }
+}
+
+/// Waits for the intermediate child: its exit code is the error number of its fork.
+fn reap(middle: i32) -> i32 {
+    let mut status = 0;
+    loop {
+        // SAFETY: the status outlives the call.
+        let reaped = unsafe { libc::waitpid(middle, &raw mut status, 0) };
+        if reaped == middle {
+            return if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { libc::ECHILD };
+        }
+        if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
+            return libc::ECHILD;
+        }
+    }
+}

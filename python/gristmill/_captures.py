@@ -1,0 +1,78 @@
+"""What a callable takes from around it, for the identity cache in front of the function table."""
+
+from __future__ import annotations
+
+import types
+
+from gristmill._functions import importable_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: Values of these types never change, so their identity is enough.
+_CONSTANT = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    range,
+    type(...),
+    type(NotImplemented),
+)
+
+
+def captures(function: Any) -> tuple[list[tuple[Any, tuple[str, ...]]], bool]:
+    """What a callable takes from around it, for the identity cache.
+
+    Gives every function by value that it reaches, itself included, each with the names of the globals it reads; and
+    whether all else that they capture is constant, so that the same identities mean the same behaviour.
+    """
+    if importable_name(function) is not None:
+        return [], True
+    # Loaded already: such a callable goes by value, which is pickled.
+    from gristmill._pickling import handle_of
+
+    found: list[tuple[Any, tuple[str, ...]]] = []
+    seen: set[int] = set()
+    waiting = [function]
+    is_settled = True
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen or isinstance(value, _CONSTANT) or handle_of(value) is not None:
+            continue
+        seen.add(id(value))
+        if isinstance(value, (tuple, frozenset)):
+            waiting.extend(value)
+        elif isinstance(value, types.ModuleType) or importable_name(value) is not None:
+            continue
+        elif type(value) is types.FunctionType and not value.__dict__:
+            names = _global_names(value.__code__)
+            found.append((value, names))
+            waiting.extend(_captured_values(value, names))
+        else:
+            is_settled = False
+    return found, is_settled
+
+
+def _captured_values(function: types.FunctionType, names: tuple[str, ...]) -> list[Any]:
+    values = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    for cell in function.__closure__ or ():
+        try:
+            values.append(cell.cell_contents)
+        except ValueError:  # not filled yet: a function that names itself while it is made
+            values.append(None)
+    values += [function.__globals__[name] for name in names if name in function.__globals__]
+    return values
+
+
+def _global_names(code: types.CodeType) -> tuple[str, ...]:
+    """Names that the code, or code nested in it, may look up as globals."""
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names.update(_global_names(constant))
+    return tuple(sorted(names))
