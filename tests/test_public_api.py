@@ -159,7 +159,7 @@ def test_an_executor_needs_no_heavy_modules() -> None:
 
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_a_worker_has_hardly_more_than_a_bare_interpreter(start: str) -> None:
-    # Of functions that everybody has, so that none of these modules is the test's own.
+    # By a function that everybody has, so that none of these modules is the test's own.
     program = (
         f"import gristmill; executor = gristmill.Executor(1, start={start!r}); "
         "print(*executor.submit(eval, \"list(__import__('sys').modules)\").result()); "

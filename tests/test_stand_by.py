@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,6 +62,19 @@ def test_a_stand_by_runs_the_initializer_only_as_a_worker(
     _kill(executor)
     assert executor.submit(calls.pid).result() == stand_by
     assert note.read_text().split() == [str(worker), str(stand_by)]
+
+
+def test_later_workers_share_what_the_first_ones_had_to_load(make_executor: MakeExecutor) -> None:
+    before = set(stand_bys())
+    executor = make_executor(1)
+    assert not executor.submit(_has, "cloudpickle").result()
+    next_stand_by(before)
+    _kill(executor)
+    assert executor.submit(_has, "cloudpickle").result()
+
+
+def _has(module: str) -> bool:
+    return module in sys.modules
 
 
 def _note_process(path: str) -> None:

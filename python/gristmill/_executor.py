@@ -100,9 +100,13 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         self._number = next(_numbers)
         _living.add(self)
 
-    def _describe_world(self) -> tuple[bytes, dict[str, Any]]:
-        """Called by the engine when it starts."""
-        world = _world.describe(self._initializer, self._preload, self._threads, self._spin_us)
+    def _describe_world(self, function: object = None) -> tuple[bytes, dict[str, Any]]:
+        """Called by the engine when it starts, with the function of the first task."""
+        preload = self._preload
+        if self._initializer[0] is not None or _world.goes_by_value(function):
+            # All workers need it at once: loaded before the fork it is in memory only once.
+            preload = (*preload, "gristmill._pickling")
+        world = _world.describe(self._initializer, preload, self._threads, self._spin_us)
         return world, _world.program(self._output)
 
     def map(

@@ -76,6 +76,13 @@ def describe(
     )
 
 
+def goes_by_value(function: object) -> bool:
+    """Whether a function looks as if it cannot be imported by name; nothing depends on the guess but speed."""
+    name = getattr(function, "__qualname__", None)
+    module = getattr(function, "__module__", None)
+    return module == "__main__" or (isinstance(name, str) and "<" in name)
+
+
 def _dump_initializer(
     function: Callable[..., object] | None, arguments: tuple[Any, ...]
 ) -> bytes | None:

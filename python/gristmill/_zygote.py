@@ -11,6 +11,7 @@ interpreter has.
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import sys
 
@@ -27,15 +28,21 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 
+#: Functions and arguments by value, exceptions, tasks that submit tasks.
+_OFTEN_NEEDED = ("gristmill._pickling", "gristmill._remote", "gristmill._nested")
+
+
 def main() -> None:
     """Serves a keeper until it hangs up, or runs as one worker if the command line names it."""
+    # A polling caller has a core of its own: the workers that poll beside it are no more than the other cores.
+    pollers = max(1, _native.cpu_count() - 1)
     if len(sys.argv) > 2:
         slot, epoch = map(int, sys.argv[2].split("."))
         world = _world.enter(_read_all(5))
         keeper = int(os.environ["GRISTMILL_KEEPER"])
         _native.become_a_worker(keeper, os.getppid(), None, [3, 4, 5])
         _world.settle(world)
-        _work((slot, epoch), (3, 4), world, lambda: None)
+        _work((slot, epoch), (3, 4), world, pollers, lambda: None)
     world = _world.enter(_read_all(6))
     zygote = _native.Zygote(3)
     gc.collect()
@@ -43,19 +50,31 @@ def main() -> None:
     zygote.announce()
     worker = None
     try:
-        worker = zygote.serve(lambda: _world.settle(world))
+        worker = zygote.serve(lambda: _world.settle(world), _warm_up)
     except BaseException:
         sys.excepthook(*sys.exc_info())
         os._exit(1)
     if worker is None:
         os._exit(0)
-    _work(worker, (4, 5), world, zygote.at_work)
+    _work(worker, (4, 5), world, pollers, zygote.at_work)
+
+
+def _warm_up() -> None:
+    """Loads what many tasks need, so that later workers share it; the first ones were not to wait for it."""
+    for module in _OFTEN_NEEDED:
+        try:
+            importlib.import_module(module)
+        except Exception:  # whoever needs it will say so
+            continue
+    gc.collect()
+    gc.freeze()
 
 
 def _work(
     worker: tuple[int, int],
     memory: tuple[int, int],
     world: dict[str, Any],
+    pollers: int,
     tell: Callable[[], None],
 ) -> NoReturn:
     """Runs tasks until told to stop; never returns. ``tell`` is called once the initializer has returned."""
@@ -64,8 +83,7 @@ def _work(
     try:
         os.environ["GRISTMILL_WORKER"] = f"{slot}.{epoch}.{os.environ.get('GRISTMILL_TREE', '')}"
         signal(_native.INTERRUPT_SIGNAL, _on_interrupt)
-        # A polling caller has a core of its own: the workers that poll beside it are no more than the other cores.
-        spin_us = world["spin_us"] if slot < max(1, _native.cpu_count() - 1) else 0.0
+        spin_us = world["spin_us"] if slot < pollers else 0.0
         _native.serve(*memory, slot, spin_us, lambda: _initialize(world, tell))
         code = 0
     except BaseException:

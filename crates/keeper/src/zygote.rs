@@ -12,6 +12,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use crate::birth::{BirthError, announce_birth};
 use crate::descriptor::{check, interest, socket_pair, wait};
@@ -28,6 +29,8 @@ type Order = (WorkerKey, Vec<OwnedFd>);
 pub enum ZygoteStep {
     /// Fork a candidate: [`Zygote::adopt`] it, or [`Zygote::give_up`].
     Fork,
+    /// Load what later workers may need, which the first ones did not wait for: once. No stand-by is forked before.
+    WarmUp,
     /// Exit: the keeper has hung up, and has what it asked for.
     Exit,
 }
@@ -51,14 +54,35 @@ pub struct Zygote {
     births: Vec<Birth>,
     /// The keeper wants no more workers than it has asked for.
     hung_up: bool,
+    warmth: Warmth,
 }
+
+/// Whether what later workers may need is loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Warmth {
+    /// Not before a first worker was asked for.
+    Cold,
+    /// Once this time has come.
+    Due(Instant),
+    Warm,
+}
+
+/// How long the first workers have the machine for themselves.
+const WARM_UP_PAUSE: Duration = Duration::from_millis(100);
 
 impl Zygote {
     /// Takes over the socket to the keeper.
     #[must_use]
     pub fn new(control: OwnedFd) -> Self {
-        let (orders, births) = (VecDeque::new(), Vec::new());
-        Self { control, stand_by: None, wants_stand_by: false, orders, births, hung_up: false }
+        Self {
+            control,
+            stand_by: None,
+            wants_stand_by: false,
+            orders: VecDeque::new(),
+            births: Vec::new(),
+            hung_up: false,
+            warmth: Warmth::Cold,
+        }
     }
 
     /// Tells the keeper that workers can be asked for.
@@ -83,19 +107,30 @@ impl Zygote {
     /// # Errors
     /// The keeper's packets are not a keeper's, or it is gone.
     pub fn next_step(&mut self) -> io::Result<ZygoteStep> {
+        self.next_step_by(Instant::now)
+    }
+
+    /// As [`Self::next_step`], with a clock of the caller's.
+    fn next_step_by(&mut self, now: impl Fn() -> Instant) -> io::Result<ZygoteStep> {
         loop {
             self.hand_out();
+            let pause = self.pause(now());
             let is_idle = self.births.is_empty() && self.stand_by.is_none();
+            let forks_ahead = self.warmth == Warmth::Warm && self.wants_stand_by && is_idle;
             match (self.orders.is_empty(), self.hung_up) {
                 (false, _) => return Ok(ZygoteStep::Fork),
                 (true, true) => return Ok(ZygoteStep::Exit),
-                (true, false) if self.wants_stand_by && is_idle => return Ok(ZygoteStep::Fork),
+                (true, false) if forks_ahead => return Ok(ZygoteStep::Fork),
+                (true, false) if pause == Some(Duration::ZERO) => {
+                    self.warmth = Warmth::Warm;
+                    return Ok(ZygoteStep::WarmUp);
+                }
                 (true, false) => {}
             }
             let mut polled = vec![interest(&self.control, libc::POLLIN)];
             let candidates = self.births.iter().map(|birth| &birth.socket).chain(&self.stand_by);
             polled.extend(candidates.map(|socket| interest(socket, libc::POLLIN)));
-            if !wait(&mut polled, None)? {
+            if !wait(&mut polled, pause)? {
                 continue;
             }
             let mut has_news = polled.iter().map(|entry| entry.revents != 0);
@@ -105,6 +140,17 @@ impl Zygote {
             if from_keeper {
                 self.hear_keeper()?;
             }
+            if self.warmth == Warmth::Cold && !self.orders.is_empty() {
+                self.warmth = Warmth::Due(now() + WARM_UP_PAUSE);
+            }
+        }
+    }
+
+    /// How long until it is to warm up.
+    fn pause(&self, now: Instant) -> Option<Duration> {
+        match self.warmth {
+            Warmth::Due(due) => Some(due.saturating_duration_since(now)),
+            Warmth::Cold | Warmth::Warm => None,
         }
     }
 
@@ -296,10 +342,12 @@ mod tests {
     use std::io::{Read, Write};
     use std::os::fd::BorrowedFd;
 
-    /// A zygote and its keeper's end.
+    /// A zygote that is warm, and its keeper's end.
     fn zygote() -> (Zygote, OwnedFd) {
         let (keeper, control) = socket_pair().unwrap();
-        (Zygote::new(control), keeper)
+        let mut zygote = Zygote::new(control);
+        zygote.warmth = Warmth::Warm;
+        (zygote, keeper)
     }
 
     fn ask(keeper: &OwnedFd, worker: WorkerKey, descriptors: &[BorrowedFd<'_>]) {
@@ -388,6 +436,33 @@ mod tests {
         drop(fork(&mut zygote));
         settle(&mut zygote, &keeper);
         assert!(zygote.stand_by.is_none());
+    }
+
+    #[test]
+    fn it_warms_up_once_before_it_forks_ahead() {
+        let (mut zygote, keeper) = zygote();
+        zygote.warmth = Warmth::Cold;
+        ask(&keeper, WorkerKey::new(0, 1), &[]);
+        let candidate = fork(&mut zygote);
+        zygote.hand_out();
+        announce(&candidate);
+        drop(candidate);
+        let later = Instant::now() + WARM_UP_PAUSE;
+        assert_eq!(zygote.next_step_by(|| later).unwrap(), ZygoteStep::WarmUp);
+        let _stand_by = fork(&mut zygote);
+        settle(&mut zygote, &keeper);
+    }
+
+    #[test]
+    fn workers_that_were_asked_for_come_before_the_warming_up() {
+        let (mut zygote, keeper) = zygote();
+        zygote.warmth = Warmth::Cold;
+        ask(&keeper, WorkerKey::new(0, 1), &[]);
+        let first = fork(&mut zygote);
+        let later = Instant::now() + WARM_UP_PAUSE;
+        zygote.orders.push_back((WorkerKey::new(1, 1), Vec::new()));
+        assert_eq!(zygote.next_step_by(|| later).unwrap(), ZygoteStep::Fork);
+        drop((first, keeper));
     }
 
     #[test]

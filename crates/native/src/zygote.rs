@@ -54,9 +54,23 @@ impl PyZygote {
 
     /// Forks what the keeper asks for. Returns in each worker, with its slot and epoch, once it is announced; in the zygote,
     /// and in a candidate that is not needed any more, with `None`.
-    fn serve(&mut self, prepare: &Bound<'_, PyAny>) -> PyResult<Option<(u16, u32)>> {
+    ///
+    /// `warm_up` is called in the zygote once the first workers are under way, `prepare` in each candidate before it waits.
+    fn serve(
+        &mut self,
+        prepare: &Bound<'_, PyAny>,
+        warm_up: &Bound<'_, PyAny>,
+    ) -> PyResult<Option<(u16, u32)>> {
         let Role::Zygote(zygote) = &mut self.role else { return Err(not_a_zygote()) };
-        while zygote.next_step().map_err(failed)? == ZygoteStep::Fork {
+        loop {
+            match zygote.next_step().map_err(failed)? {
+                ZygoteStep::Exit => return Ok(None),
+                ZygoteStep::WarmUp => {
+                    warm_up.call0()?;
+                    continue;
+                }
+                ZygoteStep::Fork => {}
+            }
             let (ours, theirs) = match Zygote::new_line() {
                 Ok(ends) => ends,
                 Err(error) => {
@@ -74,7 +88,6 @@ impl PyZygote {
                 }
             }
         }
-        Ok(None)
     }
 
     /// Says that the worker is at work.

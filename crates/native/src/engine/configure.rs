@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use gristmill_client::{Client, ClientOptions, Config, Program};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyWeakrefReference};
 
@@ -121,7 +122,30 @@ impl Engine {
     pub fn running_client(&self, py: Python<'_>) -> PyResult<&Arc<Client>> {
         match self.client() {
             Some(client) => Ok(client),
-            None => self.start(py),
+            None => self.start(py, None),
+        }
+    }
+
+    /// As [`Self::running_client`], for a task that calls `function`.
+    ///
+    /// # Errors
+    /// As [`Self::running_client`].
+    ///
+    /// # Safety
+    /// `function` is a live object.
+    #[inline]
+    pub unsafe fn client_for(
+        &self,
+        py: Python<'_>,
+        function: *mut ffi::PyObject,
+    ) -> PyResult<&Arc<Client>> {
+        match self.client() {
+            Some(client) => Ok(client),
+            None => {
+                // SAFETY: the caller's function is live.
+                let function = unsafe { Bound::from_borrowed_ptr(py, function) };
+                self.start(py, Some(&function))
+            }
         }
     }
 
@@ -139,13 +163,13 @@ impl Engine {
     }
 
     #[cold]
-    fn start(&self, py: Python<'_>) -> PyResult<&Arc<Client>> {
+    fn start(&self, py: Python<'_>, function: Option<&Bound<'_, PyAny>>) -> PyResult<&Arc<Client>> {
         self.refuse_orphan(py)?;
         if self.is_closed.load(std::sync::atomic::Ordering::Relaxed) {
             return Err(error::shut_down(py));
         }
         let settings = self.settings()?;
-        let described = settings.engine(py)?.call_method0("_describe_world")?;
+        let described = settings.engine(py)?.call_method1("_describe_world", (function,))?;
         let options = client_options(&described, settings)?;
         let client = Client::start(options)
             .map_err(|failure| error::named(py, "StartError", &failure.to_string()))?;

@@ -118,10 +118,11 @@ impl Engine {
         names: *mut ffi::PyObject,
         options: Option<&CallOptions>,
     ) -> PyResult<TaskId> {
-        let client = self.running_client(py)?;
         let Some((&function, arguments)) = arguments.split_first() else {
             return Err(PyTypeError::new_err("submit needs a function to call"));
         };
+        // SAFETY: passed on from the caller.
+        let client = unsafe { self.client_for(py, function)? };
         let function = self.function_id(py, function)?;
         let mut parents = ParentList::new(self);
         let views = options.is_some_and(|options| options.views);
