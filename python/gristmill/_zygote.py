@@ -24,12 +24,20 @@ from gristmill._interrupt import TaskInterrupted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any, NoReturn
 
 
-#: Functions and arguments by value, exceptions, tasks that submit tasks.
-_OFTEN_NEEDED = ("gristmill._pickling", "gristmill._remote", "gristmill._nested")
+#: What many tasks need (functions and arguments by value, exceptions, tasks that submit tasks), in steps of some 5 ms.
+_OFTEN_NEEDED = (
+    "logging",
+    "typing",
+    "dataclasses",
+    "cloudpickle",
+    "gristmill._pickling",
+    "gristmill._remote",
+    "gristmill._nested",
+)
 
 
 def main() -> None:
@@ -50,7 +58,8 @@ def main() -> None:
     zygote.announce()
     worker = None
     try:
-        worker = zygote.serve(lambda: _world.settle(world), _warm_up)
+        modules = iter(_OFTEN_NEEDED)
+        worker = zygote.serve(lambda: _world.settle(world), lambda: _warm_up(modules))
     except BaseException:
         sys.excepthook(*sys.exc_info())
         os._exit(1)
@@ -59,15 +68,18 @@ def main() -> None:
     _work(worker, (4, 5), world, pollers, zygote.at_work)
 
 
-def _warm_up() -> None:
-    """Loads what many tasks need, so that later workers share it; the first ones were not to wait for it."""
-    for module in _OFTEN_NEEDED:
-        try:
-            importlib.import_module(module)
-        except Exception:  # whoever needs it will say so
-            continue
-    gc.collect()
-    gc.freeze()
+def _warm_up(modules: Iterator[str]) -> bool:
+    """Loads the next module; false when none is left. One at a time, because a worker may be asked for meanwhile."""
+    module = next(modules, None)
+    if module is None:
+        gc.collect()
+        gc.freeze()
+        return False
+    try:
+        importlib.import_module(module)
+    except Exception:  # whoever needs it will say so
+        return True
+    return True
 
 
 def _work(

@@ -29,7 +29,8 @@ type Order = (WorkerKey, Vec<OwnedFd>);
 pub enum ZygoteStep {
     /// Fork a candidate: [`Zygote::adopt`] it, or [`Zygote::give_up`].
     Fork,
-    /// Load what later workers may need, which the first ones did not wait for: once. No stand-by is forked before.
+    /// Load a part of what later workers may need, which the first ones did not wait for: until [`Zygote::finish_warming`].
+    /// No stand-by is forked before.
     WarmUp,
     /// Exit: the keeper has hung up, and has what it asked for.
     Exit,
@@ -121,16 +122,16 @@ impl Zygote {
                 (false, _) => return Ok(ZygoteStep::Fork),
                 (true, true) => return Ok(ZygoteStep::Exit),
                 (true, false) if forks_ahead => return Ok(ZygoteStep::Fork),
-                (true, false) if pause == Some(Duration::ZERO) => {
-                    self.warmth = Warmth::Warm;
-                    return Ok(ZygoteStep::WarmUp);
-                }
                 (true, false) => {}
             }
             let mut polled = vec![interest(&self.control, libc::POLLIN)];
             let candidates = self.births.iter().map(|birth| &birth.socket).chain(&self.stand_by);
             polled.extend(candidates.map(|socket| interest(socket, libc::POLLIN)));
             if !wait(&mut polled, pause)? {
+                // Due, and nobody has to wait for it.
+                if pause == Some(Duration::ZERO) {
+                    return Ok(ZygoteStep::WarmUp);
+                }
                 continue;
             }
             let mut has_news = polled.iter().map(|entry| entry.revents != 0);
@@ -144,6 +145,11 @@ impl Zygote {
                 self.warmth = Warmth::Due(now() + WARM_UP_PAUSE);
             }
         }
+    }
+
+    /// Nothing more is to be loaded.
+    pub fn finish_warming(&mut self) {
+        self.warmth = Warmth::Warm;
     }
 
     /// How long until it is to warm up.
@@ -439,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn it_warms_up_once_before_it_forks_ahead() {
+    fn it_warms_up_before_it_forks_ahead() {
         let (mut zygote, keeper) = zygote();
         zygote.warmth = Warmth::Cold;
         ask(&keeper, WorkerKey::new(0, 1), &[]);
@@ -448,7 +454,10 @@ mod tests {
         announce(&candidate);
         drop(candidate);
         let later = Instant::now() + WARM_UP_PAUSE;
-        assert_eq!(zygote.next_step_by(|| later).unwrap(), ZygoteStep::WarmUp);
+        for _ in 0..3 {
+            assert_eq!(zygote.next_step_by(|| later).unwrap(), ZygoteStep::WarmUp);
+        }
+        zygote.finish_warming();
         let _stand_by = fork(&mut zygote);
         settle(&mut zygote, &keeper);
     }
@@ -459,10 +468,12 @@ mod tests {
         zygote.warmth = Warmth::Cold;
         ask(&keeper, WorkerKey::new(0, 1), &[]);
         let first = fork(&mut zygote);
+        zygote.hand_out();
         let later = Instant::now() + WARM_UP_PAUSE;
-        zygote.orders.push_back((WorkerKey::new(1, 1), Vec::new()));
+        assert_eq!(zygote.next_step_by(|| later).unwrap(), ZygoteStep::WarmUp);
+        ask(&keeper, WorkerKey::new(1, 1), &[]);
         assert_eq!(zygote.next_step_by(|| later).unwrap(), ZygoteStep::Fork);
-        drop((first, keeper));
+        drop(first);
     }
 
     #[test]

@@ -55,7 +55,8 @@ impl PyZygote {
     /// Forks what the keeper asks for. Returns in each worker, with its slot and epoch, once it is announced; in the zygote,
     /// and in a candidate that is not needed any more, with `None`.
     ///
-    /// `warm_up` is called in the zygote once the first workers are under way, `prepare` in each candidate before it waits.
+    /// `prepare` is called in each candidate before it waits; `warm_up` in the zygote once the first workers are under way,
+    /// until it says that nothing is left to do.
     fn serve(
         &mut self,
         prepare: &Bound<'_, PyAny>,
@@ -66,7 +67,9 @@ impl PyZygote {
             match zygote.next_step().map_err(failed)? {
                 ZygoteStep::Exit => return Ok(None),
                 ZygoteStep::WarmUp => {
-                    warm_up.call0()?;
+                    if !warm_up.call0()?.is_truthy()? {
+                        zygote.finish_warming();
+                    }
                     continue;
                 }
                 ZygoteStep::Fork => {}
