@@ -6,10 +6,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from gristmill import Executor
 
 from stage import Gate, Script
+
+# What is drawn at random: ./dev test looks at a few examples, ./dev thorough at many.
+settings.register_profile("quick", max_examples=100)
+settings.register_profile("deep", max_examples=2000)
+settings.load_profile("quick")
 
 
 @pytest.fixture

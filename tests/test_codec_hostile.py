@@ -18,14 +18,14 @@ from gristmill._native import call_payload, decode_payload, encode_payload
 
 import calls
 
+pytestmark = pytest.mark.interpreter
+
 # What follows this byte is a pickle, which runs code by design: nothing makes that harmless.
 PICKLE = 33
 CALL = 32
 WIDE_CALL = 35
 TUPLE = 12
-DEFAULT = settings(
-    deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+DEFAULT = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 SCALARS = st.one_of(
     st.none(),
@@ -228,7 +228,7 @@ def executor() -> Iterator[Any]:
         yield executor
 
 
-@settings(DEFAULT, max_examples=200)
+@DEFAULT
 @given(value=st.one_of(VALUES, tangled()))
 def test_a_value_there_and_back_is_what_pickle_gives(executor: Any, value: Any) -> None:
     assert shape(executor.submit(echo, value).result()) == as_pickle_has_it(value)

@@ -18,6 +18,8 @@ from gristmill import Executor, Future
 import calls
 from stage import Gate
 
+pytestmark = pytest.mark.interpreter
+
 MakeExecutor = Callable[..., Executor]
 
 
@@ -45,8 +47,8 @@ def test_submit_wants_a_callable(shared: Executor) -> None:
         shared.submit(3)  # type: ignore[arg-type]
 
 
-def test_a_result_that_is_not_there_in_time_is_a_timeout(executor: Executor, gate: Gate) -> None:
-    future = executor.submit(calls.enter, gate.path, "value")
+def test_a_result_that_is_not_there_in_time_is_a_timeout(shared: Executor, gate: Gate) -> None:
+    future = shared.submit(calls.enter, gate.path, "value")
     gate.wait_entered()
     with pytest.raises(TimeoutError):
         future.result(timeout=0)
@@ -89,8 +91,8 @@ def test_map_raises_where_the_item_failed(shared: Executor) -> None:
         next(results)
 
 
-def test_map_with_a_timeout(executor: Executor, gate: Gate) -> None:
-    results = executor.map(calls.enter, [gate.path], timeout=0.01)
+def test_map_with_a_timeout(shared: Executor, gate: Gate) -> None:
+    results = shared.map(calls.enter, [gate.path], timeout=0.01)
     with pytest.raises(TimeoutError):
         next(results)
 
@@ -104,8 +106,8 @@ def test_map_refuses_the_arguments_that_the_standard_library_refuses(shared: Exe
         shared.map(calls.same, 3)  # type: ignore[arg-type]
 
 
-def test_map_submits_at_once_without_being_asked(executor: Executor, gate: Gate) -> None:
-    results = executor.map(calls.enter, [gate.path], [1])
+def test_map_submits_at_once_without_being_asked(shared: Executor, gate: Gate) -> None:
+    results = shared.map(calls.enter, [gate.path], [1])
     gate.wait_entered()
     gate.open()
     assert list(results) == [1]
@@ -133,9 +135,9 @@ def test_map_over_an_infinite_iterable(shared: Executor) -> None:
     assert [next(results) for _ in range(50_000)] == list(range(50_000))
 
 
-def test_map_out_of_order_gives_what_is_there(executor: Executor, gate: Gate) -> None:
+def test_map_out_of_order_gives_what_is_there(shared: Executor, gate: Gate) -> None:
     work: list[tuple[str, ...]] = [("held",), *[("free",)] * 20]
-    results = executor.map(
+    results = shared.map(
         lambda item, path=gate.path: calls.enter(path, item) if item == "held" else item,
         [kind for (kind,) in work],
         ordered=False,
@@ -172,8 +174,8 @@ def test_a_map_dropped_after_a_result_cancels_what_has_not_started(
     assert stats["cancelled"] >= 90
 
 
-def test_a_small_window_of_a_map_keeps_every_worker_busy(executor: Executor, gate: Gate) -> None:
-    results = executor.map(calls.enter_if_path, ["", gate.path, gate.path], buffersize=2)
+def test_a_small_window_of_a_map_keeps_every_worker_busy(shared: Executor, gate: Gate) -> None:
+    results = shared.map(calls.enter_if_path, ["", gate.path, gate.path], buffersize=2)
     assert next(results) == ""
     waiter = threading.Thread(target=lambda: list(results))
     waiter.start()
@@ -303,10 +305,10 @@ def test_the_initializer_may_be_a_closure(make_executor: MakeExecutor) -> None:
     assert executor.submit(os.getenv, "REMEMBERED").result() == "by value"
 
 
-def test_wait_of_the_standard_library(executor: Executor, gate: Gate) -> None:
-    held = executor.submit(calls.enter, gate.path)
-    free = executor.submit(calls.same, 1)
-    failed = executor.submit(calls.fail)
+def test_wait_of_the_standard_library(shared: Executor, gate: Gate) -> None:
+    held = shared.submit(calls.enter, gate.path)
+    free = shared.submit(calls.same, 1)
+    failed = shared.submit(calls.fail)
     done, pending = concurrent.futures.wait([held, free], return_when="FIRST_COMPLETED")
     assert (done, pending) == ({free}, {held})
     done, _ = concurrent.futures.wait([held, failed], return_when="FIRST_EXCEPTION")
@@ -318,8 +320,8 @@ def test_wait_of_the_standard_library(executor: Executor, gate: Gate) -> None:
     assert (len(done), len(pending)) == (3, 0)
 
 
-def test_wait_over_futures_of_several_kinds(executor: Executor, gate: Gate) -> None:
-    own = executor.submit(calls.enter, gate.path)
+def test_wait_over_futures_of_several_kinds(shared: Executor, gate: Gate) -> None:
+    own = shared.submit(calls.enter, gate.path)
     with concurrent.futures.ThreadPoolExecutor(1) as threads:
         other: concurrent.futures.Future[int] = threads.submit(calls.add, 1)
         done, _ = concurrent.futures.wait([own, other], return_when="FIRST_COMPLETED")
@@ -328,9 +330,9 @@ def test_wait_over_futures_of_several_kinds(executor: Executor, gate: Gate) -> N
         assert len(concurrent.futures.wait([own, other]).done) == 2
 
 
-def test_as_completed(executor: Executor, gate: Gate) -> None:
-    held = executor.submit(calls.enter, gate.path, "held")
-    others = [executor.submit(calls.same, number) for number in range(50)]
+def test_as_completed(shared: Executor, gate: Gate) -> None:
+    held = shared.submit(calls.enter, gate.path, "held")
+    others = [shared.submit(calls.same, number) for number in range(50)]
     order = concurrent.futures.as_completed([held, *others])
     first = [next(order).result() for _ in range(50)]
     assert sorted(first) == list(range(50))
@@ -338,8 +340,8 @@ def test_as_completed(executor: Executor, gate: Gate) -> None:
     assert next(order) is held
 
 
-def test_as_completed_with_a_timeout(executor: Executor, gate: Gate) -> None:
-    held = executor.submit(calls.enter, gate.path)
+def test_as_completed_with_a_timeout(shared: Executor, gate: Gate) -> None:
+    held = shared.submit(calls.enter, gate.path)
     with pytest.raises(TimeoutError):
         list(concurrent.futures.as_completed([held], timeout=0.01))
 
@@ -356,9 +358,9 @@ def test_the_bag_protocol_of_the_standard_library(shared: Executor) -> None:
     assert sorted(seen) == list(range(2000))
 
 
-def test_wait_any(executor: Executor, gate: Gate) -> None:
-    held = executor.submit(calls.enter, gate.path)
-    free = executor.submit(calls.same, 1)
+def test_wait_any(shared: Executor, gate: Gate) -> None:
+    held = shared.submit(calls.enter, gate.path)
+    free = shared.submit(calls.same, 1)
     assert gristmill.wait_any([held, free]) is free
     with pytest.raises(TimeoutError):
         gristmill.wait_any([held], timeout=0.01)
@@ -390,11 +392,11 @@ def test_asyncio(shared: Executor) -> None:
     assert asyncio.run(main()) == [1, 2, 3, 4950]
 
 
-def test_asyncio_cancels(executor: Executor, gate: Gate) -> None:
-    held = [executor.submit(calls.enter, gate.path) for _ in range(2)]
+def test_asyncio_cancels(shared: Executor, gate: Gate) -> None:
+    held = [shared.submit(calls.enter, gate.path) for _ in range(2)]
     for _ in held:
         gate.wait_entered()
-    waiting = executor.submit(calls.nothing)
+    waiting = shared.submit(calls.nothing)
 
     async def main() -> None:
         waiter = asyncio.ensure_future(asyncio.wrap_future(waiting))
@@ -407,7 +409,7 @@ def test_asyncio_cancels(executor: Executor, gate: Gate) -> None:
     assert waiting.cancelled()
 
 
-def test_callbacks(executor: Executor, gate: Gate) -> None:
+def test_callbacks(shared: Executor, gate: Gate) -> None:
     seen: list[object] = []
     is_called = threading.Semaphore(0)
 
@@ -415,7 +417,7 @@ def test_callbacks(executor: Executor, gate: Gate) -> None:
         seen.append((future.result(), threading.current_thread() is threading.main_thread()))
         is_called.release()
 
-    future = executor.submit(calls.enter, gate.path, "value")
+    future = shared.submit(calls.enter, gate.path, "value")
     future.add_done_callback(callback)
     future.add_done_callback(callback)
     assert seen == []
@@ -428,18 +430,18 @@ def test_callbacks(executor: Executor, gate: Gate) -> None:
     assert seen[2] == ("value", True)
 
 
-def test_a_callback_runs_though_nobody_keeps_the_future(executor: Executor, gate: Gate) -> None:
+def test_a_callback_runs_though_nobody_keeps_the_future(shared: Executor, gate: Gate) -> None:
     is_called = threading.Event()
-    executor.submit(calls.enter, gate.path).add_done_callback(lambda _: is_called.set())
+    shared.submit(calls.enter, gate.path).add_done_callback(lambda _: is_called.set())
     gate.open()
     assert is_called.wait()
 
 
 def test_a_callback_that_raises_is_logged(
-    executor: Executor, gate: Gate, caplog: pytest.LogCaptureFixture
+    shared: Executor, gate: Gate, caplog: pytest.LogCaptureFixture
 ) -> None:
     is_called = threading.Event()
-    future = executor.submit(calls.enter, gate.path)
+    future = shared.submit(calls.enter, gate.path)
 
     def bad(_: object) -> None:
         raise RuntimeError("bad callback")
@@ -451,18 +453,18 @@ def test_a_callback_that_raises_is_logged(
     assert "bad callback" in caplog.text
 
 
-def test_a_callback_may_submit(executor: Executor) -> None:
+def test_a_callback_may_submit(shared: Executor) -> None:
     chained: list[Future[int]] = []
     is_done = threading.Event()
 
     def callback(future: concurrent.futures.Future[int]) -> None:
         if future.result() < 100:
-            chained.append(executor.submit(calls.add, future.result(), 1))
+            chained.append(shared.submit(calls.add, future.result(), 1))
             chained[-1].add_done_callback(callback)
         else:
             is_done.set()
 
-    executor.submit(calls.same, 0).add_done_callback(callback)
+    shared.submit(calls.same, 0).add_done_callback(callback)
     assert is_done.wait()
     assert [future.result() for future in chained] == list(range(1, 101))
 

@@ -63,6 +63,7 @@ def test_a_dead_worker_fails_what_it_had_started(
     assert executor.submit(calls.same, 1).result() == 1
 
 
+@pytest.mark.interpreter
 def test_a_crash_in_c(executor: Executor) -> None:
     with pytest.raises(WorkerLost, match=r"SIGSEGV[\s\S]*before the crash"):
         executor.submit(crash_in_c).result()
@@ -145,6 +146,7 @@ def test_a_killed_keeper_is_survived(
     assert executor.submit(calls.same, 1).result() == 1
 
 
+@pytest.mark.interpreter
 def test_a_killed_zygote_is_survived(make_executor: MakeExecutor, gate: Gate) -> None:
     before, stood_by = set(zygotes()), set(stand_bys())
     executor = make_executor(1)
@@ -172,6 +174,7 @@ def _exit_at_start() -> None:
     os._exit(7)
 
 
+@pytest.mark.interpreter
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_an_initializer_that_raises(make_executor: MakeExecutor, start: str) -> None:
     executor = make_executor(2, initializer=_raise_at_start, start=start)
@@ -197,6 +200,7 @@ def test_a_module_that_cannot_be_imported_at_the_start(make_executor: MakeExecut
         executor.submit(calls.nothing).result()
 
 
+@pytest.mark.interpreter
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_a_missing_interpreter(
     make_executor: MakeExecutor, monkeypatch: pytest.MonkeyPatch, start: str
@@ -253,6 +257,7 @@ def test_cancel_interrupts_a_running_task(executor: Executor, gate: Gate, tmp_pa
     assert executor.stats()["workers_killed"] == 0, f"worker {worker} lives on among {pids}"
 
 
+@pytest.mark.interpreter
 def test_cancel_interrupts_python_code_that_never_waits(executor: Executor, gate: Gate) -> None:
     def spin(path: str) -> None:
         gate_path = path
@@ -284,6 +289,7 @@ def test_cancel_kills_what_does_not_let_itself_be_interrupted(
     assert executor.submit(calls.pid).result() != worker
 
 
+@pytest.mark.interpreter
 def test_a_timeout_stops_the_task(executor: Executor, gate: Gate, tmp_path: Path) -> None:
     note = tmp_path / "note"
     held = executor.options(timeout=0.05, grace=3600).submit(
@@ -363,6 +369,7 @@ def test_timeout_retries(make_executor: MakeExecutor, gate: Gate, tmp_path: Path
     assert note.read_text().split() == ["run"] * 3
 
 
+@pytest.mark.interpreter
 def test_unpicklable_arguments_are_named(shared: Executor) -> None:
     class Holder:
         def __init__(self) -> None:
@@ -390,6 +397,7 @@ class WithLock(Exception):
         self.lock = threading.Lock()
 
 
+@pytest.mark.interpreter
 def test_an_exception_has_the_workers_traceback(shared: Executor) -> None:
     def outer() -> None:
         calls.fail("here")
@@ -410,6 +418,7 @@ def _raise(error: BaseException) -> None:
     raise error
 
 
+@pytest.mark.interpreter
 def test_an_unpicklable_exception_arrives_as_text(shared: Executor) -> None:
     def odd() -> None:
         raise Odd(1, 2)
@@ -425,6 +434,7 @@ def test_an_unpicklable_exception_arrives_as_text(shared: Executor) -> None:
         shared.submit(locked).result()
 
 
+@pytest.mark.interpreter
 def test_an_unpicklable_result_arrives_as_text(shared: Executor) -> None:
     with pytest.raises(gristmill.GristmillError, match="lock"):
         shared.submit(threading.Lock).result()
@@ -432,6 +442,7 @@ def test_an_unpicklable_result_arrives_as_text(shared: Executor) -> None:
         shared.submit(lambda: {"deep": threading.Lock()}).result()
 
 
+@pytest.mark.interpreter
 def test_exceptions_keep_type_traceback_cause_and_notes(shared: Executor) -> None:
     def work() -> None:
         try:
@@ -456,6 +467,7 @@ def test_exceptions_keep_type_traceback_cause_and_notes(shared: Executor) -> Non
     assert "missing" in text
 
 
+@pytest.mark.interpreter
 def test_exceptions_keep_their_context(shared: Executor) -> None:
     def work() -> None:
         try:
@@ -468,6 +480,7 @@ def test_exceptions_keep_their_context(shared: Executor) -> None:
     assert isinstance(error.__context__, KeyError)
 
 
+@pytest.mark.interpreter
 @pytest.mark.parametrize(
     "kind", [SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, MemoryError]
 )
@@ -477,12 +490,14 @@ def test_unusual_exceptions_end_the_task_only(shared: Executor, kind: type[BaseE
     assert shared.submit(calls.same, 1).result() == 1
 
 
+@pytest.mark.interpreter
 def test_exception_groups(shared: Executor) -> None:
     error = shared.submit(_raise, ExceptionGroup("many", [ValueError(1), KeyError(2)])).exception()
     assert isinstance(error, ExceptionGroup)
     assert [type(one) for one in error.exceptions] == [ValueError, KeyError]
 
 
+@pytest.mark.interpreter
 def test_recursion_in_a_task_is_an_exception(shared: Executor) -> None:
     def deeper(depth: int) -> int:
         return deeper(depth + 1) + 1
@@ -490,6 +505,7 @@ def test_recursion_in_a_task_is_an_exception(shared: Executor) -> None:
     assert isinstance(shared.submit(deeper, 0).exception(), RecursionError)
 
 
+@pytest.mark.interpreter
 def test_prints_reach_the_client(
     make_executor: MakeExecutor, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -517,6 +533,7 @@ def test_prints_are_off_by_choice(
     assert "leaving now" in str(error), "the error has the last lines all the same"
 
 
+@pytest.mark.interpreter
 def test_a_forked_child_of_the_client_is_told(script: Script) -> None:
     printed = script.run(
         """

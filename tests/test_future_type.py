@@ -16,6 +16,8 @@ from gristmill import Executor, Future
 import calls
 from stage import Gate
 
+pytestmark = pytest.mark.interpreter
+
 
 def test_attributes(shared: Executor) -> None:
     future = shared.submit(calls.nothing)

@@ -12,6 +12,8 @@ import pytest
 import gristmill
 from gristmill import Executor, Future, TaskOptions
 
+pytestmark = pytest.mark.interpreter
+
 NAMES = [
     "DependencyFailed",
     "Executor",

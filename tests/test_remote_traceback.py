@@ -6,6 +6,8 @@ import pytest
 
 import gristmill
 
+pytestmark = pytest.mark.interpreter
+
 
 @pytest.fixture(scope="module")
 def executor() -> Iterator[gristmill.Executor]:

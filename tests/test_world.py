@@ -26,6 +26,7 @@ MakeExecutor = Callable[..., Executor]
 STARTS = ["fork", "spawn"]
 
 
+@pytest.mark.interpreter
 @pytest.mark.parametrize("start", STARTS)
 def test_folder_environment_umask_and_path(
     make_executor: MakeExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: str
@@ -119,6 +120,7 @@ def _draw(path: str) -> tuple[int, int, int]:
     return os.getpid(), random.getrandbits(64), int(numpy.random.randint(2**62))
 
 
+@pytest.mark.interpreter
 @pytest.mark.parametrize(
     ("start", "preload"), [("fork", ["random", "numpy"]), ("fork", []), ("spawn", [])]
 )
@@ -169,6 +171,7 @@ def test_a_callback_may_shut_its_executor_down(make_executor: MakeExecutor, gate
     assert is_over.wait()
 
 
+@pytest.mark.interpreter
 @pytest.mark.parametrize("start", STARTS)
 def test_flags_of_the_interpreter(script: Script, start: str) -> None:
     printed = script.run(
@@ -258,6 +261,7 @@ def test_workers_have_default_signals_and_no_descriptors_of_others(
         signal.signal(signal.SIGUSR1, before)
 
 
+@pytest.mark.interpreter
 def test_a_task_may_start_processes_and_threads(shared: Executor) -> None:
     def work() -> tuple[str, int]:
         import multiprocessing
@@ -303,13 +307,14 @@ def test_executors_come_and_go_without_a_trace(make_executor: MakeExecutor) -> N
     use()
     threads, descriptors = threading.active_count(), count("fd")
     before = keepers()
-    for _ in range(20):
+    for _ in range(6):
         use()
     assert threading.active_count() == threads
     assert count("fd") <= descriptors
     assert keepers() == before
 
 
+@pytest.mark.interpreter
 @pytest.mark.parametrize("keep", [["keep"], []])
 def test_the_interpreters_end_completes_what_is_pending(
     script: Script, tmp_path: Path, keep: list[str]
@@ -370,6 +375,7 @@ def test_the_end_runs_callbacks(script: Script) -> None:
     assert sorted(map(int, printed.split())) == list(range(50))
 
 
+@pytest.mark.interpreter
 def test_an_exception_of_the_main_program_ends_it(script: Script, tmp_path: Path) -> None:
     with script.start(
         """
@@ -383,6 +389,7 @@ def test_an_exception_of_the_main_program_ends_it(script: Script, tmp_path: Path
     assert (process.returncode, errors) == (3, "")
 
 
+@pytest.mark.interpreter
 def test_signals_of_the_client_have_their_handlers(script: Script, gate: Gate) -> None:
     client = script.start(
         """
