@@ -12,6 +12,7 @@ from gristmill._executor import TaskOptions
 __all__ = [
     "BLOCK_MIN",
     "INTERRUPT_SIGNAL",
+    "THREADED_EXIT_CODE",
     "ArenaMemory",
     "Engine",
     "Future",
@@ -44,6 +45,7 @@ _R = TypeVar("_R")
 
 BLOCK_MIN: Final[int]
 INTERRUPT_SIGNAL: Final[int]
+THREADED_EXIT_CODE: Final[int]
 
 @final
 class Future(concurrent.futures.Future[_R]):
@@ -143,7 +145,10 @@ class Zygote:
     def __new__(cls, control: int) -> Zygote: ...
     def announce(self) -> None: ...
     def serve(
-        self, prepare: Callable[[], None], warm_up: Callable[[], bool]
+        self,
+        prepare: Callable[[], None],
+        warm_up: Callable[[], bool],
+        is_threaded: Callable[[], bool],
     ) -> tuple[int, int] | None: ...
     def at_work(self) -> None: ...
 

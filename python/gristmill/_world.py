@@ -16,6 +16,8 @@ import os
 import sys
 import warnings
 
+from gristmill import _threads
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,8 +144,7 @@ def enter(description: bytes) -> dict[str, Any]:
         warnings.warn(f"the caller's locale is not available here: {error}", stacklevel=1)
     filters = [_load_filter(one) for one in world["warnings"]]
     warnings.filters[:] = [one for one in filters if one is not None]  # type: ignore[index]
-    for module in world["preload"]:
-        importlib.import_module(module)
+    world["threads_by"] = _threads.import_all(world["preload"])
     return world
 
 

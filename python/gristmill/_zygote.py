@@ -14,12 +14,13 @@ import gc
 import importlib
 import os
 import sys
+import warnings
 
 # The module `signal` is enumerations around this one.
 from _signal import signal  # type: ignore[import-not-found]
 
 from gristmill import _functions as _functions  # needed by every worker, so loaded before the fork
-from gristmill import _native, _world
+from gristmill import _native, _threads, _world
 from gristmill._interrupt import TaskInterrupted
 
 TYPE_CHECKING = False
@@ -52,6 +53,7 @@ def main() -> None:
         _world.settle(world)
         _work((slot, epoch), (3, 4), world, pollers, lambda: None)
     world = _world.enter(_read_all(6))
+    _leave_if_threaded(world)
     zygote = _native.Zygote(3)
     gc.collect()
     gc.freeze()
@@ -59,7 +61,11 @@ def main() -> None:
     worker = None
     try:
         modules = iter(_OFTEN_NEEDED)
-        worker = zygote.serve(lambda: _world.settle(world), lambda: _warm_up(modules))
+        worker = zygote.serve(
+            lambda: _world.settle(world),
+            lambda: _warm_up(modules),
+            _threads.are_running,
+        )
     except BaseException:
         sys.excepthook(*sys.exc_info())
         os._exit(1)
@@ -103,6 +109,32 @@ def _work(
     finally:
         _flush()
         os._exit(code)
+
+
+def _leave_if_threaded(world: dict[str, Any]) -> None:
+    """Ends this process if it cannot fork; whoever asked for workers starts them in another way."""
+    if not _threads.are_running():
+        return
+    # Once is enough: workers cannot be started beside these threads later either.
+    _warn_of_threads(world)
+    os._exit(_native.THREADED_EXIT_CODE)
+
+
+def _warn_of_threads(world: dict[str, Any]) -> None:
+    """Says why workers are started in another way than was asked for. Raises where warnings are errors."""
+    module = world["threads_by"]
+    by = (
+        f"importing {module}, which preload names,"
+        if module
+        else "what the interpreter loads by itself"
+    )
+    warnings.warn(
+        f"{by} started threads: workers cannot be forked beside them and are started as interpreters of their own, as "
+        'with start="spawn"',
+        RuntimeWarning,
+        stacklevel=3,
+    )
+    _flush()
 
 
 def _initialize(world: dict[str, Any], tell: Callable[[], None]) -> str | None:

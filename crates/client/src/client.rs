@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use gristmill_core::{
     CancelMode, CancelOutcome, Core, Origin, Payload, Stats, Submission, SubmitError, TaskOptions,
 };
-use gristmill_keeper::{Commands, Events, KeeperOptions, launch};
+use gristmill_keeper::{Commands, Events, KeeperOptions, LaunchError, launch};
 use gristmill_shm::{BlockPart, ClientArena, Segment, SegmentOptions};
 use gristmill_sync::futex::Woken;
 use gristmill_wire::{FunctionId, TaskId};
@@ -140,8 +140,8 @@ impl Client {
     }
 
     /// Starts another keeper in the place of one that was killed.
-    pub(crate) fn relaunch(&self) -> Option<(Commands, Events)> {
-        launch(self.keeper_image, KeeperOptions::default()).ok()
+    pub(crate) fn relaunch(&self) -> Result<(Commands, Events), LaunchError> {
+        launch(self.keeper_image, KeeperOptions::default())
     }
 
     pub(crate) fn tell_ended(&self) {

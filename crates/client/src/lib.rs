@@ -33,7 +33,7 @@ pub use client::{Call, Client};
 pub use options::{ClientOptions, StartError};
 pub use outcome::{Ended, TagTimes, TaskLook};
 pub use results::{CallResult, CallValue, Results};
-pub use tree::INTERRUPT_SIGNAL;
+pub use tree::{INTERRUPT_SIGNAL, THREADED_EXIT_CODE};
 
 pub use gristmill_core::{Budgets, CancelMode, Config, Stats, SubmitError, TaskOptions};
 pub use gristmill_keeper::{Output, Program};

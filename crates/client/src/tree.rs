@@ -16,6 +16,8 @@ use crate::outcome::cause_text;
 
 /// The signal that makes a worker look whether it is to be interrupted.
 pub const INTERRUPT_SIGNAL: i32 = libc::SIGURG;
+/// What a zygote exits with that found threads beside its own: forking it would copy locks that nobody will open.
+pub const THREADED_EXIT_CODE: i32 = 86;
 /// How long workers may take to leave at the end before they are killed.
 const LEAVE_GRACE: Duration = Duration::from_secs(5);
 
@@ -201,11 +203,7 @@ impl Inner {
             Event::Up { .. } | Event::Refused { .. } => {}
             Event::ZygoteReady { zygote, .. } if zygote == self.tree.zygote => {
                 self.tree.state = ZygoteState::Ready;
-                for worker in std::mem::take(&mut self.tree.waiting) {
-                    if let Err(text) = self.tree.spawn(worker) {
-                        self.fail_start(worker.slot, text, false);
-                    }
-                }
+                self.spawn_waiting();
             }
             Event::ZygoteReady { .. } => {}
             Event::ZygoteLost { zygote, end, stderr_tail } => {
@@ -236,12 +234,25 @@ impl Inner {
         self.lanes.lane(worker.slot).filter(|lane| lane.worker == worker)
     }
 
+    fn spawn_waiting(&mut self) {
+        for worker in std::mem::take(&mut self.tree.waiting) {
+            if let Err(text) = self.tree.spawn(worker) {
+                self.fail_start(worker.slot, text, false);
+            }
+        }
+    }
+
     /// A zygote's end concerns only the workers that it was to fork. One that ended by itself before it was ready will
     /// do so next time; one that was killed need not.
     fn zygote_lost(&mut self, end: ZygoteEnd, stderr_tail: &[u8]) {
         let was_ready = self.tree.state == ZygoteState::Ready;
         let was_killed = matches!(end, ZygoteEnd::Exited(ExitStatus::Signal { .. }));
         self.tree.state = ZygoteState::Absent;
+        if end == ZygoteEnd::Exited(ExitStatus::Code(THREADED_EXIT_CODE)) {
+            // The next zygote would have the same threads: from now on each worker is an interpreter of its own.
+            self.tree.spawns_fresh = true;
+            return self.spawn_waiting();
+        }
         let how = match end {
             ZygoteEnd::NotStarted { errno } => {
                 let path = self.tree.program.arguments.first().map_or(&[][..], |path| path);

@@ -27,11 +27,16 @@ pub(crate) fn run(client: &Arc<Client>, mut events: Events) {
             }
             Err(lost) => {
                 drop(inner);
-                let Some((commands, fresh)) = client.relaunch() else {
-                    client.poison(&format!("{lost}, and no other one could be started"));
-                    return;
+                let commands = match client.relaunch() {
+                    Ok((commands, fresh)) => {
+                        events = fresh;
+                        commands
+                    }
+                    Err(error) => {
+                        let text = format!("{lost}, and no other one could be started: {error}");
+                        return client.poison(&text);
+                    }
                 };
-                events = fresh;
                 inner = client.lock();
                 inner.keeper_lost(commands);
                 inner.settle();

@@ -69,6 +69,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     gristmill_sync::clock::start();
     fork::watch();
     module.add("INTERRUPT_SIGNAL", gristmill_client::INTERRUPT_SIGNAL)?;
+    module.add("THREADED_EXIT_CODE", gristmill_client::THREADED_EXIT_CODE)?;
     module.add("BLOCK_MIN", gristmill_shm::BLOCK_MIN)?;
     module.add_class::<arena::ArenaMemory>()?;
     module.add_class::<Engine>()?;

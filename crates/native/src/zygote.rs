@@ -2,6 +2,7 @@
 
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
+use gristmill_client::THREADED_EXIT_CODE;
 use gristmill_keeper::{AtWork, Candidate, WorkerSetup, Zygote, ZygoteStep, become_worker};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::ffi;
@@ -56,11 +57,13 @@ impl PyZygote {
     /// and in a candidate that is not needed any more, with `None`.
     ///
     /// `prepare` is called in each candidate before it waits; `warm_up` in the zygote once the first workers are under way,
-    /// until it says that nothing is left to do.
+    /// until it says that nothing is left to do; `is_threaded` before each fork: beside other threads there is none, and the
+    /// process leaves with a code that says so.
     fn serve(
         &mut self,
         prepare: &Bound<'_, PyAny>,
         warm_up: &Bound<'_, PyAny>,
+        is_threaded: &Bound<'_, PyAny>,
     ) -> PyResult<Option<(u16, u32)>> {
         let Role::Zygote(zygote) = &mut self.role else { return Err(not_a_zygote()) };
         loop {
@@ -71,6 +74,10 @@ impl PyZygote {
                         zygote.finish_warming();
                     }
                     continue;
+                }
+                ZygoteStep::Fork if is_threaded.call0()?.is_truthy()? => {
+                    // SAFETY: the process ends; what it has written is the kernel's.
+                    unsafe { libc::_exit(THREADED_EXIT_CODE) }
                 }
                 ZygoteStep::Fork => {}
             }

@@ -1,0 +1,131 @@
+"""A zygote with threads is not forked: a fork would copy locks that nobody opens."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import textwrap
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gristmill import Executor, StartError, WorkerLost
+
+import calls
+from stage import Gate, descent, lives, zygotes
+
+MakeExecutor = Callable[..., Executor]
+pytestmark = pytest.mark.interpreter
+
+STARTS_A_THREAD = """
+    import threading
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+"""
+ENDS_ITS_THREAD = """
+    import threading
+    thread = threading.Thread(target=int)
+    thread.start()
+    thread.join()
+"""
+STARTS_A_THREAD_WHEN_TOLD = """
+    import os, signal, threading
+
+    def start(number, frame):
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+        with open(os.environ["GRISTMILL_TEST_GATE"] + ".entered", "r+b", buffering=0) as entered:
+            entered.write(os.getpid().to_bytes(4, "little"))
+
+    signal.signal(signal.SIGUSR1, start)
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], str]:
+    """Makes modules that can be imported."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def make(name: str, text: str) -> str:
+        (tmp_path / f"{name}.py").write_text(textwrap.dedent(text))
+        return name
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def shown_warnings() -> Iterator[None]:
+    """Warnings are shown by zygotes, which take over the filters, and are no errors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        yield
+
+
+def is_interpreter_of_its_own() -> bool:
+    """Whether a worker was executed: its command line ends with its name."""
+    return Path("/proc/self/cmdline").read_bytes().split(b"\0")[-2].count(b".") == 1
+
+
+def is_loaded(name: str) -> bool:
+    return name in sys.modules
+
+
+def test_threads_of_a_preloaded_module_make_workers_interpreters(
+    make_executor: MakeExecutor,
+    module: Callable[[str, str], str],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    names = [module("harmless_one", ""), module("with_a_thread", STARTS_A_THREAD)]
+    names.append(module("harmless_two", ""))
+    executor = make_executor(2, preload=names)
+    assert executor.submit(is_interpreter_of_its_own).result()
+    assert all(executor.submit(is_loaded, name).result() for name in names)
+    assert list(executor.map(calls.same, range(1000))) == list(range(1000))
+    assert isinstance(executor.submit(os._exit, 1).exception(), WorkerLost)
+    assert executor.submit(is_interpreter_of_its_own).result(), "its replacement too"
+    executor.shutdown()
+    errors = capfd.readouterr().err
+    assert errors.count("RuntimeWarning") == 1, "the zygote says it once, the workers do not"
+    assert "importing with_a_thread, which preload names, started threads" in errors
+
+
+def test_a_thread_that_has_ended_does_no_harm(
+    make_executor: MakeExecutor,
+    module: Callable[[str, str], str],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    executor = make_executor(1, preload=[module("with_a_short_thread", ENDS_ITS_THREAD)])
+    assert not executor.submit(is_interpreter_of_its_own).result()
+    executor.shutdown()
+    assert capfd.readouterr().err == ""
+
+
+def test_a_thread_that_starts_later_is_noticed_before_the_next_fork(
+    make_executor: MakeExecutor,
+    module: Callable[[str, str], str],
+    monkeypatch: pytest.MonkeyPatch,
+    gate: Gate,
+) -> None:
+    monkeypatch.setenv("GRISTMILL_TEST_GATE", gate.path)
+    before = set(zygotes())
+    executor = make_executor(1, preload=[module("with_a_late_thread", STARTS_A_THREAD_WHEN_TOLD)])
+    worker = executor.submit(calls.pid).result()
+    assert not executor.submit(is_interpreter_of_its_own).result()
+    (zygote,) = set(zygotes()) - before - {worker}
+    os.kill(zygote, signal.SIGUSR1)
+    assert gate.wait_entered() == zygote
+    assert isinstance(executor.submit(os._exit, 1).exception(), WorkerLost)
+    assert executor.submit(is_interpreter_of_its_own).result()
+    while lives(zygote):
+        os.sched_yield()
+    assert executor.submit(calls.pid).result() in descent(os.getpid())
+
+
+def test_warnings_that_are_errors_refuse_threads(
+    make_executor: MakeExecutor, module: Callable[[str, str], str]
+) -> None:
+    warnings.simplefilter("error")
+    executor = make_executor(1, preload=[module("with_another_thread", STARTS_A_THREAD)])
+    with pytest.raises(StartError, match="importing with_another_thread"):
+        executor.submit(calls.nothing).result()
