@@ -6,8 +6,8 @@ mod support;
 
 use std::os::fd::{AsFd, AsRawFd};
 
-use gristmill_keeper::{Event, ExitStatus, WorkerKey, ZygoteEnd};
-use support::{LEAVE, LIVE, Tree, python_program};
+use gristmill_keeper::{Event, ExitStatus, KeeperOptions, Placement, WorkerKey, ZygoteEnd, launch};
+use support::{LEAVE, LIVE, Tree, image, python_program};
 
 /// How a zygote ended, and its last words.
 fn lost(tree: &mut Tree, id: u32) -> (ZygoteEnd, String) {
@@ -26,6 +26,44 @@ fn spawn_failure(tree: &mut Tree, key: WorkerKey) -> String {
         }
         _ => None,
     })
+}
+
+/// Mounts a file system of one page on `directory`, seen by the calling thread only; false where
+/// that is not allowed.
+fn mount_a_small_disk(directory: &std::path::Path) -> bool {
+    let path = std::ffi::CString::new(directory.to_str().unwrap()).unwrap();
+    let (none, alone) = (std::ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
+    // SAFETY: all strings are terminated and outlive the calls.
+    unsafe {
+        let (kind, size) = (c"tmpfs".as_ptr(), c"size=4k".as_ptr().cast());
+        libc::unshare(libc::CLONE_NEWNS) == 0
+            && libc::mount(none, c"/".as_ptr(), none, alone, std::ptr::null()) == 0
+            && libc::mount(kind, path.as_ptr(), kind, 0, size) == 0
+    }
+}
+
+#[test]
+fn a_full_disk_that_the_keeper_was_to_run_from_is_named_as_such() {
+    let directory = std::env::temp_dir().join(format!("keeper-full-{}", std::process::id()));
+    std::fs::create_dir(&directory).unwrap();
+    let placement = Placement::Directory(directory.clone());
+    // The thread ends with its view of the disks.
+    let tried = std::thread::spawn({
+        let directory = directory.clone();
+        move || {
+            let options = KeeperOptions { placement, ..KeeperOptions::default() };
+            let is_full = mount_a_small_disk(&directory);
+            is_full.then(|| launch(&image(), options).unwrap_err().to_string())
+        }
+    });
+    match tried.join().unwrap() {
+        Some(text) => {
+            assert!(text.contains("No space left on device"), "{text}");
+            assert!(text.contains(directory.to_str().unwrap()), "{text}");
+        }
+        None => eprintln!("skipped: only root can fill a disk for one thread alone"),
+    }
+    std::fs::remove_dir(&directory).unwrap();
 }
 
 #[test]

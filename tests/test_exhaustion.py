@@ -1,0 +1,182 @@
+"""Disks that are full, and descriptors and processes that run out while tasks run: a clear error or none, no hang."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+
+import pytest
+
+from gristmill import Executor
+
+from stage import Script
+
+MakeExecutor = Callable[..., Executor]
+STARTS = ["fork", "spawn"]
+
+#: Makes every file system that a temporary file could go to a full one, for this program only.
+FULL = """
+    import errno, os, subprocess, sys
+    if os.environ.get("TMPDIR") != sys.argv[1]:
+        os.environ["TMPDIR"] = sys.argv[1]
+        os.execvp("unshare", ["unshare", "--mount", sys.executable, *sys.argv])
+    for folder in (sys.argv[1], "/dev/shm", "/var/tmp"):
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], check=True)
+        with open(folder + "/fill", "wb", buffering=0) as fill:
+            try:
+                while True:
+                    fill.write(bytes(4096))
+            except OSError as error:
+                assert error.errno == errno.ENOSPC
+    import gristmill
+"""
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_full_disks_do_not_matter_to_the_engine(
+    script: Script, tmp_path: object, start: str
+) -> None:
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("only root can fill disks for one program alone, with unshare and mount")
+    printed = script.run(
+        FULL
+        + """
+    def write(folder):
+        with open(folder + "/more", "wb") as file:
+            file.write(bytes(1 << 20))
+
+    with gristmill.Executor(2, start=sys.argv[2]) as executor:
+        print(sum(executor.map(int, range(1000))))
+        print(len(executor.submit(bytes, 50_000_000).result()))
+        print(executor.submit(len, bytes(50_000_000)).result())
+        error = executor.submit(write, sys.argv[1]).exception()
+        print(type(error).__name__, error.errno == errno.ENOSPC, error.strerror)
+        executor.submit(os._exit, 1).exception()
+        print(executor.submit(int, "7").result())
+    """,
+        str(tmp_path),
+        start,
+    )
+    assert printed.splitlines() == [
+        "499500",
+        "50000000",
+        "50000000",
+        "OSError True No space left on device",
+        "7",
+    ]
+
+
+#: Leaves this program no descriptor, nor the keeper that it starts anew.
+TAKE_ALL = """
+    import os, resource, signal, sys
+    import calls, gristmill
+    from stage import keepers
+
+    def take_all():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        taken = []
+        try:
+            while True:
+                taken.append(os.dup(0))
+        except OSError:
+            return taken
+"""
+
+
+def test_a_client_without_descriptors_still_heals_and_kills(script: Script) -> None:
+    printed = script.run(
+        TAKE_ALL
+        + """
+    with gristmill.Executor(1) as executor:
+        executor.submit(int).result()
+        taken = take_all()
+        print(type(executor.submit(os._exit, 1).exception()).__name__)
+        print(executor.submit(int, "7").result())
+        hung = executor.options(timeout=0.05, grace=0.01).submit(signal.pause)
+        print(type(hung.exception()).__name__)
+        print(executor.submit(int, "8").result())
+        for descriptor in taken:
+            os.close(descriptor)
+    """
+    )
+    assert printed.split() == ["WorkerLost", "7", "TaskTimeout", "8"]
+
+
+def test_a_client_without_descriptors_cannot_spawn_and_says_why(script: Script) -> None:
+    printed = script.run(
+        TAKE_ALL
+        + """
+    with gristmill.Executor(1, start="spawn") as executor:
+        executor.submit(int).result()
+        taken = take_all()
+        print(type(executor.submit(os._exit, 1).exception()).__name__)
+        print(executor.submit(int, "7").exception())
+    """
+    )
+    assert printed.startswith("WorkerLost\n")
+    assert "worker 0 could not be started" in printed
+    assert "Too many open files" in printed
+
+
+def test_a_keeper_that_cannot_be_replaced_ends_the_executor_with_the_reason(script: Script) -> None:
+    printed = script.run(
+        TAKE_ALL
+        + """
+    executor = gristmill.Executor(1)
+    executor.submit(int).result()
+    (keeper,) = keepers()
+    taken = take_all()
+    os.kill(keeper, signal.SIGKILL)
+    for _ in range(2):
+        try:
+            print("no error", executor.submit(signal.pause).result())
+        except gristmill.GristmillError as error:
+            print(error)
+    executor.shutdown()
+    """
+    )
+    assert len(printed.splitlines()) == 2
+    for line in printed.splitlines():
+        assert "keeper ended with signal 9" in line
+        assert "Too many open files" in line
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("limit", [12, 18, 24, 32])
+def test_few_descriptors_for_many_workers_end_in_results_or_in_the_reason(
+    script: Script, start: str, limit: int
+) -> None:
+    printed = script.run(
+        """
+        import resource, sys
+        import gristmill
+        limit = int(sys.argv[2])
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+        try:
+            with gristmill.Executor(16, start=sys.argv[1]) as executor:
+                print(sum(executor.map(int, range(100))))
+        except gristmill.StartError as error:
+            print(error)
+        """,
+        start,
+        str(limit),
+    )
+    assert printed == "4950\n" or "Too many open files" in printed
+
+
+def test_the_keeper_uses_what_the_hard_limit_allows_and_workers_have_the_soft_one(
+    script: Script,
+) -> None:
+    printed = script.run(
+        """
+        import resource
+        import gristmill
+        resource.setrlimit(resource.RLIMIT_NOFILE, (24, 256))
+        with gristmill.Executor(16) as executor:
+            print(sum(executor.map(int, range(100))))
+            print(executor.submit(resource.getrlimit, resource.RLIMIT_NOFILE).result())
+            print(executor.stats()["start_failures"])
+        """
+    )
+    assert printed.splitlines() == ["4950", "(24, 256)", "0"]
