@@ -18,11 +18,10 @@ from gristmill import Executor, Future
 import calls
 from stage import Gate
 
-pytestmark = pytest.mark.interpreter
-
 MakeExecutor = Callable[..., Executor]
 
 
+@pytest.mark.interpreter
 def test_submit_gives_a_future_of_the_standard_library(shared: Executor) -> None:
     future = shared.submit(calls.add, 1, 2)
     assert isinstance(future, concurrent.futures.Future)
@@ -34,12 +33,14 @@ def test_submit_gives_a_future_of_the_standard_library(shared: Executor) -> None
     assert not future.cancelled()
 
 
+@pytest.mark.interpreter
 def test_every_keyword_belongs_to_the_function(shared: Executor) -> None:
     named = {"timeout": 1, "fn": 2, "self": 3, "retries": 4, "priority": 5, "deadline": 6}
     assert shared.submit(calls.both, **named).result() == ((), named)
     assert shared.options(retries=1).submit(calls.both, 7, **named).result() == ((7,), named)
 
 
+@pytest.mark.interpreter
 def test_submit_wants_a_callable(shared: Executor) -> None:
     with pytest.raises(TypeError):
         shared.submit()  # type: ignore[call-arg]
@@ -59,6 +60,7 @@ def test_a_result_that_is_not_there_in_time_is_a_timeout(shared: Executor, gate:
     assert future.result(timeout=None) == "value"
 
 
+@pytest.mark.interpreter
 def test_an_exception_is_raised_and_given(shared: Executor) -> None:
     future = shared.submit(calls.fail, "why")
     with pytest.raises(ValueError, match="why"):
@@ -76,6 +78,7 @@ def test_the_same_exception_each_time(shared: Executor) -> None:
     assert future.exception() is future.exception()
 
 
+@pytest.mark.interpreter
 def test_map_gives_results_in_order(shared: Executor) -> None:
     assert list(shared.map(calls.same, range(1000))) == list(range(1000))
     assert list(shared.map(calls.add, range(5), range(10, 20))) == [10, 12, 14, 16, 18]
@@ -97,6 +100,7 @@ def test_map_with_a_timeout(shared: Executor, gate: Gate) -> None:
         next(results)
 
 
+@pytest.mark.interpreter
 def test_map_refuses_the_arguments_that_the_standard_library_refuses(shared: Executor) -> None:
     with pytest.raises(ValueError, match="chunksize"):
         shared.map(calls.same, [1], chunksize=0)
@@ -295,6 +299,7 @@ def test_the_initializer_runs_once_in_each_worker(
     assert Path(note).read_text().splitlines() == ["ready", "ready"]
 
 
+@pytest.mark.interpreter
 def test_the_initializer_may_be_a_closure(make_executor: MakeExecutor) -> None:
     word = "by value"
 
@@ -305,6 +310,7 @@ def test_the_initializer_may_be_a_closure(make_executor: MakeExecutor) -> None:
     assert executor.submit(os.getenv, "REMEMBERED").result() == "by value"
 
 
+@pytest.mark.interpreter
 def test_wait_of_the_standard_library(shared: Executor, gate: Gate) -> None:
     held = shared.submit(calls.enter, gate.path)
     free = shared.submit(calls.same, 1)
@@ -320,6 +326,7 @@ def test_wait_of_the_standard_library(shared: Executor, gate: Gate) -> None:
     assert (len(done), len(pending)) == (3, 0)
 
 
+@pytest.mark.interpreter
 def test_wait_over_futures_of_several_kinds(shared: Executor, gate: Gate) -> None:
     own = shared.submit(calls.enter, gate.path)
     with concurrent.futures.ThreadPoolExecutor(1) as threads:
@@ -330,6 +337,7 @@ def test_wait_over_futures_of_several_kinds(shared: Executor, gate: Gate) -> Non
         assert len(concurrent.futures.wait([own, other]).done) == 2
 
 
+@pytest.mark.interpreter
 def test_as_completed(shared: Executor, gate: Gate) -> None:
     held = shared.submit(calls.enter, gate.path, "held")
     others = [shared.submit(calls.same, number) for number in range(50)]
@@ -378,6 +386,7 @@ def test_submit_many(shared: Executor) -> None:
     assert all(isinstance(future, Future) for future in futures)
 
 
+@pytest.mark.interpreter
 def test_asyncio(shared: Executor) -> None:
     async def main() -> list[int]:
         loop = asyncio.get_running_loop()
@@ -392,6 +401,7 @@ def test_asyncio(shared: Executor) -> None:
     assert asyncio.run(main()) == [1, 2, 3, 4950]
 
 
+@pytest.mark.interpreter
 def test_asyncio_cancels(shared: Executor, gate: Gate) -> None:
     held = [shared.submit(calls.enter, gate.path) for _ in range(2)]
     for _ in held:
@@ -409,6 +419,7 @@ def test_asyncio_cancels(shared: Executor, gate: Gate) -> None:
     assert waiting.cancelled()
 
 
+@pytest.mark.interpreter
 def test_callbacks(shared: Executor, gate: Gate) -> None:
     seen: list[object] = []
     is_called = threading.Semaphore(0)
@@ -437,6 +448,7 @@ def test_a_callback_runs_though_nobody_keeps_the_future(shared: Executor, gate: 
     assert is_called.wait()
 
 
+@pytest.mark.interpreter
 def test_a_callback_that_raises_is_logged(
     shared: Executor, gate: Gate, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -453,6 +465,7 @@ def test_a_callback_that_raises_is_logged(
     assert "bad callback" in caplog.text
 
 
+@pytest.mark.interpreter
 def test_a_callback_may_submit(shared: Executor) -> None:
     chained: list[Future[int]] = []
     is_done = threading.Event()
@@ -469,6 +482,7 @@ def test_a_callback_may_submit(shared: Executor) -> None:
     assert [future.result() for future in chained] == list(range(1, 101))
 
 
+@pytest.mark.interpreter
 def test_many_threads_share_one_executor(shared: Executor) -> None:
     def work(number: int) -> int:
         futures = [shared.submit(calls.add, number, step) for step in range(300)]

@@ -338,3 +338,28 @@ def test_a_definition_that_does_not_load_is_an_exception_of_the_task(shared: Exe
     with pytest.raises(ValueError, match="cannot be rebuilt"):
         shared.submit(calls.same, Bomb()).result()
     assert shared.submit(calls.same, 1).result() == 1
+
+
+def test_a_cached_function_of_the_main_program_is_called_once_in_each_worker(
+    script: Script, tmp_path: Path
+) -> None:
+    printed = script.run(
+        """
+        import functools, sys
+        import calls, gristmill
+
+        @functools.cache
+        def model():
+            calls.append(sys.argv[1], "read")
+            return 10
+
+        def predict(number):
+            return number * model()
+
+        with gristmill.Executor(1) as executor:
+            print(sum(executor.map(predict, range(100))), executor.submit(predict, 1).result())
+        """,
+        str(tmp_path / "note"),
+    )
+    assert printed == "49500 10\n"
+    assert (tmp_path / "note").read_text() == "read\n"

@@ -35,18 +35,13 @@ def run(script: Script, tmp_path: object) -> object:
     return run
 
 
-def test_functions_of_cells_and_what_they_use(run) -> None:  # type: ignore[no-untyped-def]
+def test_functions_of_cells_and_cells_that_are_run_again(run) -> None:  # type: ignore[no-untyped-def]
     assert run(
         "import math\nscale = 2",
         "def area(radius):\n    return scale * math.floor(radius)",
         "def twice(radius):\n    return 2 * area(radius)",
         "print(executor.submit(twice, 3.5).result(), list(executor.map(area, [1, 2])))",
         "print(executor.submit(lambda: area(10)).result())",
-    ) == ["12 [2, 4]", "20"]
-
-
-def test_a_cell_that_is_run_again_is_noticed(run) -> None:  # type: ignore[no-untyped-def]
-    assert run(
         "def inner():\n    return 'old'",
         "def outer():\n    return inner()",
         "print(executor.submit(outer).result(), executor.submit(inner).result())",
@@ -56,10 +51,10 @@ def test_a_cell_that_is_run_again_is_noticed(run) -> None:  # type: ignore[no-un
         "print(executor.submit(say).result())",
         "word = 'second'",
         "print(executor.submit(say).result())",
-    ) == ["old old", "new new", "first", "second"]
+    ) == ["12 [2, 4]", "20", "old old", "new new", "first", "second"]
 
 
-def test_classes_of_cells(run) -> None:  # type: ignore[no-untyped-def]
+def test_classes_and_exceptions_of_cells(run) -> None:  # type: ignore[no-untyped-def]
     assert run(
         "class Point:\n"
         "    def __init__(self, x):\n        self.x = x\n"
@@ -71,13 +66,8 @@ def test_classes_of_cells(run) -> None:  # type: ignore[no-untyped-def]
         "    def __init__(self, x):\n        self.x = 100 * x\n"
         "    def moved(self, by):\n        return Point(self.x + by)",
         "print(executor.submit(Point(1).moved, 2).result().x, executor.submit(Point, 1).result().x)",
-    ) == ["3 True True", "True", "10200 100"]
-
-
-def test_an_exception_of_a_cell_arrives_as_its_own_class(run) -> None:  # type: ignore[no-untyped-def]
-    assert run(
         "class Own(Exception):\n    pass",
         "def fail():\n    raise Own('from a cell')",
         "error = executor.submit(fail).exception()",
         "print(type(error) is Own, error, 'in fail' in str(error.__cause__))",
-    ) == ["True from a cell True"]
+    ) == ["3 True True", "True", "10200 100", "True from a cell True"]
