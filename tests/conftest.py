@@ -14,7 +14,7 @@ from stage import Gate, Script
 
 # What is drawn at random: ./dev test looks at a few examples, ./dev thorough at many.
 settings.register_profile("quick", max_examples=100)
-settings.register_profile("deep", max_examples=2000)
+settings.register_profile("deep", max_examples=1000)
 settings.load_profile("quick")
 
 

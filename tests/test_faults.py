@@ -146,6 +146,24 @@ def test_a_killed_keeper_is_survived(
     assert executor.submit(calls.same, 1).result() == 1
 
 
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_keepers_that_are_killed_while_workers_start_cost_no_task(
+    make_executor: MakeExecutor, gate: Gate, start: str
+) -> None:
+    before = set(keepers())
+    executor = make_executor(1, initializer=calls.enter, initargs=(gate.path,), start=start)
+    future = executor.submit(calls.same, "fine")
+    for _ in range(8):
+        gate.wait_entered()
+        (keeper,) = set(keepers()) - before
+        os.kill(keeper, signal.SIGKILL)
+        while lives(keeper):
+            os.sched_yield()
+    gate.wait_entered()
+    gate.open()
+    assert future.result() == "fine"
+
+
 @pytest.mark.interpreter
 def test_a_killed_zygote_is_survived(make_executor: MakeExecutor, gate: Gate) -> None:
     before, stood_by = set(zygotes()), set(stand_bys())

@@ -18,6 +18,9 @@ use crate::outcome::cause_text;
 pub const INTERRUPT_SIGNAL: i32 = libc::SIGURG;
 /// What a zygote exits with that found threads beside its own: forking it would copy locks that nobody will open.
 pub const THREADED_EXIT_CODE: i32 = 86;
+/// Keepers that may die in a row, with no worker ready in between, before the workers that they were starting count as
+/// failures to start: more than somebody kills at random, few enough to end soon where none can live.
+const KEEPERS_LOST_MAX: u32 = 20;
 /// How long workers may take to leave at the end before they are killed.
 const LEAVE_GRACE: Duration = Duration::from_secs(5);
 
@@ -34,6 +37,8 @@ pub(crate) struct Tree {
     /// Workers to be forked once the zygote is ready.
     waiting: Vec<WorkerKey>,
     epochs: Vec<Epoch>,
+    /// Keepers that died since a worker was ready.
+    keepers_lost: u32,
     closing: Closing,
 }
 
@@ -69,6 +74,7 @@ impl Tree {
             state: ZygoteState::Absent,
             waiting: Vec::new(),
             epochs: vec![Epoch(0); slot_count],
+            keepers_lost: 0,
             closing: Closing::No,
         }
     }
@@ -191,6 +197,7 @@ impl Inner {
         match failure {
             None => {
                 lane.is_ready = true;
+                self.tree.keepers_lost = 0;
                 self.core.slot_ready(slot, epoch, now, &mut self.lanes);
             }
             Some(text) => self.fail_start(slot, text, true),
@@ -295,6 +302,10 @@ impl Inner {
         self.drain_lane(slot, usize::MAX, now);
         let Some(lane) = self.lanes.lane(slot) else { return };
         if !lane.is_ready {
+            if cause == LossCause::Keeper && self.tree.keepers_lost <= KEEPERS_LOST_MAX {
+                // It did not fail to start: it is started again, and costs no task anything.
+                return self.spawn(slot);
+            }
             let text =
                 format!("worker {} {} before it was ready\n{detail}", slot.0, cause_text(cause));
             self.fail_start(slot, text, false);
@@ -329,6 +340,7 @@ impl Inner {
         }
         kill_tree_leftovers(self.tree.commands.token());
         self.tree.commands = commands;
+        self.tree.keepers_lost += 1;
         self.tree.state = ZygoteState::Absent;
         self.tree.waiting.clear();
         if self.tree.closing == Closing::Told {
