@@ -42,6 +42,8 @@ pub(crate) struct Lane {
     pub worker: WorkerKey,
     pub pid: u32,
     pub pidfd: Option<OwnedFd>,
+    /// It was to be interrupted before the news of its birth had come.
+    pub is_interrupt_due: bool,
     /// Written to since its bell was rung last.
     is_unrung: bool,
     /// What it wrote was damaged: nothing more is read.
@@ -154,6 +156,7 @@ impl Lanes {
             worker,
             pid: 0,
             pidfd: None,
+            is_interrupt_due: false,
             is_unrung: false,
             is_corrupt: false,
             is_ready: false,

@@ -150,6 +150,7 @@ impl Inner {
             Order::Interrupt(slot) => {
                 let mode = self.lanes.mode;
                 if let Some(lane) = self.lanes.lane(slot) {
+                    lane.is_interrupt_due = lane.pidfd.is_none();
                     signal(lane, INTERRUPT_SIGNAL);
                     // One that waits for other tasks may be about to sleep: the signal alone would come too early.
                     lane.ends.control.peer_bell().ring(mode);
@@ -222,6 +223,9 @@ impl Inner {
                 if let Some(lane) = self.lane_of(birth.worker) {
                     lane.pid = birth.pid.unsigned_abs();
                     lane.pidfd = birth.pidfd;
+                    if std::mem::take(&mut lane.is_interrupt_due) {
+                        signal(lane, INTERRUPT_SIGNAL);
+                    }
                 }
             }
             Event::SpawnFailed { worker, text } => {
