@@ -3,7 +3,7 @@
 //! Calls of a function that is known to be short travel as batches, a task for several calls; all others one by one.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gristmill_core::{CancelMode, Origin, Outcome, Payload, Submission, SubmitError, TaskOptions};
 use gristmill_wire::{FunctionId, TaskId};
@@ -125,6 +125,29 @@ impl Taken {
     }
 }
 
+/// How long the results of a batch are waited for together before they are taken one by one: a look at the ring for each
+/// would cost both sides more than a small call.
+const PATIENCE: Duration = Duration::from_micros(50);
+/// Pauses between two looks meanwhile, about 2 microseconds.
+const QUIET: u32 = 80;
+
+/// A wait that has just begun.
+struct Patience {
+    begun: Instant,
+    limit: Duration,
+}
+
+impl Patience {
+    /// Not for longer than the waiting thread polls: what it sleeps for wakes it once.
+    fn new(spin: Duration) -> Self {
+        Self { begun: Instant::now(), limit: PATIENCE.min(spin) }
+    }
+
+    fn is_over(&self) -> bool {
+        self.begun.elapsed() >= self.limit
+    }
+}
+
 impl Client {
     /// Submits calls from `first` on and appends what stands for them to `pending`; gives the number of the first call
     /// that was not accepted, with the reason.
@@ -165,11 +188,13 @@ impl Client {
         outcome
     }
 
-    /// Takes what came of the foremost calls, as far as it is there and about `limit` of them, and lets go of them.
+    /// Takes what came of the foremost calls, as far as it is there and about `limit` of them, and lets go of them; of a
+    /// batch that is not through only if it `splits`.
     pub fn take_front(
         &self,
         pending: &mut VecDeque<Pending>,
         limit: usize,
+        splits: bool,
         taken: &mut VecDeque<Taken>,
     ) {
         let mut inner = self.lock();
@@ -179,7 +204,7 @@ impl Client {
             && let Some(&front) = pending.front()
         {
             let before = taken.len();
-            let rest = inner.take_pending(front, taken);
+            let rest = inner.take_pending(front, splits, taken);
             count += taken.range(before..).map(Taken::len).sum::<usize>();
             let Some(rest) = rest else { break };
             pending.pop_front();
@@ -188,13 +213,18 @@ impl Client {
         self.leave(inner, false);
     }
 
-    /// Takes what came of any calls, and lets go of them.
-    pub fn take_any(&self, pending: &mut VecDeque<Pending>, taken: &mut VecDeque<Taken>) {
+    /// Takes what came of any calls, and lets go of them; of batches as [`Self::take_front`].
+    pub fn take_any(
+        &self,
+        pending: &mut VecDeque<Pending>,
+        splits: bool,
+        taken: &mut VecDeque<Taken>,
+    ) {
         let mut inner = self.lock();
         inner.drain();
         for _ in 0..pending.len() {
             let Some(next) = pending.pop_front() else { break };
-            match inner.take_pending(next, taken) {
+            match inner.take_pending(next, splits, taken) {
                 Some(rest) => pending.extend(rest.into_iter().map(Pending::One)),
                 None => {
                     pending.push_back(next);
@@ -208,16 +238,20 @@ impl Client {
 
     /// Waits until [`Self::take_front`] finds something.
     pub fn wait_front(&self, front: Pending, limit: Duration) -> bool {
-        self.wait_until(&[front.task()], limit, |inner| inner.has_news(front))
+        let patience = Patience::new(self.spin());
+        let is_done = |inner: &Inner| inner.has_news(front, &patience);
+        self.wait_quietly(&[front.task()], limit, QUIET, is_done)
     }
 
     /// Waits until [`Self::take_any`] finds something.
     pub fn wait_pending(&self, pending: &[Pending], limit: Duration) -> bool {
         let tasks: Vec<TaskId> = pending.iter().map(|one| one.task()).collect();
+        let patience = Patience::new(self.spin());
         let has_more = |inner: &Inner, one: Pending| {
-            inner.has_news(one) || inner.lanes.batches.has_rest(one.task())
+            inner.has_news(one, &patience) || inner.lanes.batches.has_rest(one.task())
         };
-        self.wait_until(&tasks, limit, |inner| pending.iter().any(|&one| has_more(inner, one)))
+        let is_done = |inner: &Inner| pending.iter().any(|&one| has_more(inner, one));
+        self.wait_quietly(&tasks, limit, QUIET, is_done)
     }
 
     /// Lets go of what was submitted: it runs on, or with `cancels` is cancelled as far as it has not begun.
@@ -260,16 +294,19 @@ impl Inner {
     }
 
     /// Whether there is something to take.
-    fn has_news(&self, pending: Pending) -> bool {
+    fn has_news(&self, pending: Pending, patience: &Patience) -> bool {
         let task = pending.task();
         self.is_final(task)
-            || (matches!(pending, Pending::Batch(_)) && self.lanes.batches.is_ready(task))
+            || (matches!(pending, Pending::Batch(_))
+                && self.lanes.batches.is_ready(task)
+                && patience.is_over())
     }
 
     /// Takes what is there; when nothing more can come, lets go of the task and gives those that came of it.
     fn take_pending(
         &mut self,
         pending: Pending,
+        splits: bool,
         taken: &mut VecDeque<Taken>,
     ) -> Option<Vec<TaskId>> {
         let task = match pending {
@@ -279,8 +316,11 @@ impl Inner {
                 return Some(Vec::new());
             }
         };
-        taken.extend(self.lanes.batches.take_ready(task).map(Taken::Results));
-        if !self.is_final(task) {
+        let is_final = self.is_final(task);
+        if is_final || splits {
+            taken.extend(self.lanes.batches.take_ready(task).map(Taken::Results));
+        }
+        if !is_final {
             return None;
         }
         let (unanswered, rest) = self.lanes.batches.remove(task).unwrap_or_default();

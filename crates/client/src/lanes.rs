@@ -233,8 +233,10 @@ impl Lanes {
         let collected = batches.get_mut(batch)?;
         let results = &mut lane.ends.results;
         let mut count = 0;
-        while count < limit && results.next_is(Kind::Result) {
-            let record = results.peek().ok()??;
+        while count < limit
+            && let Ok(Some(record)) = results.peek()
+            && record.header().kind == Kind::Result
+        {
             let adopt = |bundles: &mut Bundles, descriptor: &[u8]| {
                 bundles.receive(arena, slot, descriptor).ok()
             };

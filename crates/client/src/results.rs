@@ -89,6 +89,9 @@ impl Results {
         frame: &ResultFrame,
         record: &Record<'_, W>,
     ) -> Result<(), FrameError> {
+        if frame.payload_size <= 8 && record.body_size() > RESULTS_AT {
+            return self.push_word(frame, record);
+        }
         let before = self.bytes.len();
         self.push_head(frame);
         let outcome = record.append_to(RESULTS_AT, frame.payload_size, &mut self.bytes);
@@ -97,6 +100,22 @@ impl Results {
             Err(_) => self.bytes.truncate(before),
         }
         outcome
+    }
+
+    /// As [`Self::push_inline`], for the bytes of one word: most results.
+    #[inline]
+    fn push_word<W: Words>(
+        &mut self,
+        frame: &ResultFrame,
+        record: &Record<'_, W>,
+    ) -> Result<(), FrameError> {
+        let mut bytes = [0; HEAD + 8];
+        #[expect(clippy::cast_possible_truncation, reason = "the low half is kept")]
+        bytes[..HEAD].copy_from_slice(&(frame.words()[0] as u32).to_le_bytes());
+        bytes[HEAD..].copy_from_slice(&record.word(RESULTS_AT / 8)?.to_le_bytes());
+        self.bytes.extend_from_slice(&bytes[..HEAD + frame.payload_size as usize]);
+        self.count += 1;
+        Ok(())
     }
 }
 

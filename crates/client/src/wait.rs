@@ -57,6 +57,18 @@ impl Client {
         limit: Duration,
         is_done: impl Fn(&Inner) -> bool,
     ) -> bool {
+        self.wait_quietly(tasks, limit, 0, is_done)
+    }
+
+    /// As [`Self::wait_until`], with `quiet` pauses between two looks although something has arrived: for who waits for
+    /// the last of several results.
+    pub(crate) fn wait_quietly(
+        &self,
+        tasks: &[TaskId],
+        limit: Duration,
+        quiet: u32,
+        is_done: impl Fn(&Inner) -> bool,
+    ) -> bool {
         let start = Instant::now();
         let mut is_leader = false;
         let mut inner = self.lock();
@@ -79,6 +91,9 @@ impl Client {
             let pauses = if inner.core.in_flight() > STREAM { STREAM_PAUSES } else { 1 };
             let window = self.spin_beside(&inner.core.load()).min(left);
             drop(inner);
+            for _ in 0..quiet {
+                gristmill_sync::hint::spin_loop();
+            }
             let has_arrived = self.poll(&watch, window, pauses);
             inner = self.lock();
             if has_arrived {

@@ -140,19 +140,21 @@ impl MapResults {
         }
         let engine = self.engine.clone_ref(py);
         let client = engine.get().running_client(py)?;
+        let mut has_waited = false;
         loop {
-            if self.pending.is_empty() {
-                return Ok(false);
-            }
             if self.is_ordered {
-                client.take_front(&mut self.pending, SHARE, &mut self.taken);
+                client.take_front(&mut self.pending, SHARE, has_waited, &mut self.taken);
             } else {
-                client.take_any(&mut self.pending, &mut self.taken);
+                client.take_any(&mut self.pending, has_waited, &mut self.taken);
             }
             if !self.taken.is_empty() {
                 let count = self.taken.iter().map(Taken::len).sum::<usize>();
                 self.pending_count = self.pending_count.saturating_sub(count);
                 return Ok(true);
+            }
+            // A batch of which all results were taken before it was through leaves nothing.
+            if self.pending.is_empty() {
+                return Ok(false);
             }
             let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
             let pending: &[Pending] = self.pending.make_contiguous();
@@ -162,6 +164,7 @@ impl MapResults {
             })? {
                 return Err(PyTimeoutError::new_err(()));
             }
+            has_waited = true;
         }
     }
 

@@ -40,12 +40,6 @@ impl<W: Words> Consumer<W> {
         Self { words, layout, head: 0, published: 0, sequence: 0, withheld_until: 0, peeked: 0 }
     }
 
-    /// Whether a record of this kind comes next. A header that is not valid is of none: [`Self::peek`] tells.
-    #[inline]
-    pub fn next_is(&mut self, kind: Kind) -> bool {
-        matches!(self.peek(), Ok(Some(record)) if record.header().kind == kind)
-    }
-
     /// The next record, if there is one; passes over pads.
     ///
     /// # Errors
