@@ -75,7 +75,9 @@ impl Client {
         let shape = (options.spawn_fresh, slot_count);
         let tree = Tree::new(commands, options.program, descriptors, shape);
         let mut core = options.core;
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         core.ticks_per_second = scale.ticks_per_second();
+        core.cores = u32::try_from(cores).unwrap_or(u32::MAX);
         let shared = Arc::new(Shared::new(Arc::new(segment), mode));
         let lanes = Lanes::new(slot_count, mode, scale, arena.clone());
         let mut inner = Inner::new(Core::new(core), lanes, tree, Arc::clone(&shared));
@@ -88,7 +90,7 @@ impl Client {
             shared,
             arena,
             spin: options.spin,
-            cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            cores,
             keeper_image: options.keeper_image,
             attendant: Condvar::new(),
             ended: Condvar::new(),

@@ -46,6 +46,13 @@ impl Inner {
         self.settle();
     }
 
+    /// Lets idle workers have a part of what waits elsewhere, before this thread waits itself.
+    pub fn spread(&mut self) {
+        let now = self.lanes.now();
+        self.core.spread(now, &mut self.lanes);
+        self.settle();
+    }
+
     /// Completes a few results of each ring: what a submit does in passing.
     #[inline]
     pub fn drain_little(&mut self, now: u64) {

@@ -80,6 +80,9 @@ impl Client {
                 self.leave(inner, is_leader);
                 return done;
             }
+            if quiet == 0 {
+                inner.spread();
+            }
             if let Some(nap) = inner.nap_length(self.cores())
                 && (is_leader || inner.lead.try_take(Leader::Caller))
             {
@@ -175,6 +178,7 @@ impl Client {
         mut inner: MutexGuard<'a, Inner>,
         left: Duration,
     ) -> (MutexGuard<'a, Inner>, bool) {
+        inner.spread();
         if let Some(nap) = inner.nap_length(self.cores()) {
             inner = self.nap(inner, nap.min(left));
             inner.drain();

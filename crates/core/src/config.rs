@@ -33,6 +33,8 @@ pub struct Config {
     /// A sleeping worker is woken only when the best awake one is busy for longer: what a wake-up
     /// costs both sides.
     pub wake_cost_ns: u64,
+    /// Cores that workers and the client share.
+    pub cores: u32,
     /// A running task is *long* after this time: nothing stays queued behind it while a worker
     /// idles.
     pub steal_after_ns: u64,
@@ -87,6 +89,7 @@ impl Default for Config {
             depth_min: 2,
             cling_ns: 5_000,
             wake_cost_ns: 50_000,
+            cores: u32::MAX,
             steal_after_ns: 100_000,
             steal_max: 1024,
             batch_ns: 20_000,

@@ -167,7 +167,7 @@ impl Core {
     #[inline]
     pub(crate) fn choose(&self, port: &impl Port) -> Option<usize> {
         let current = &self.slots[self.current];
-        let clings = current.backlog_ns < self.config.cling_ns
+        let clings = (current.backlog_ns < self.config.cling_ns || self.has_no_core_left())
             && (current.in_flight.len > 0 || !port.is_asleep(slot_id(self.current)))
             && current.is_open(&self.config)
             && self.is_usable(self.current);
@@ -190,12 +190,22 @@ impl Core {
             }
         }
         match (awake, asleep) {
-            (Some((backlog, _)), Some((_, place))) if backlog > self.config.wake_cost_ns => {
-                Some(place)
-            }
+            (Some((backlog, _)), Some((_, place))) if backlog > self.wake_cost_ns() => Some(place),
             (Some((_, place)), _) | (None, Some((_, place))) => Some(place),
             (None, None) => None,
         }
+    }
+
+    /// What a wake-up costs. Where workers and whoever submits have every core already, one more takes a core from them:
+    /// only a worker that has as much as it may have queued is worth it.
+    pub(crate) fn wake_cost_ns(&self) -> u64 {
+        if self.has_no_core_left() { self.config.window_ns } else { self.config.wake_cost_ns }
+    }
+
+    /// Whether busy workers and whoever submits have every core.
+    fn has_no_core_left(&self) -> bool {
+        let busy = self.live_slots().iter().filter(|slot| slot.in_flight.len > 0).count();
+        u32::try_from(busy).unwrap_or(u32::MAX) >= self.config.cores.saturating_sub(1)
     }
 
     /// Puts a task that is in no list and needs nothing behind the others.

@@ -16,7 +16,7 @@ impl Core {
         if limit > 0 && slot.sent >= limit {
             self.retire(place, port);
         } else if self.deep_slots > 0 && self.ready_count() == 0 && self.is_usable(place) {
-            self.steal_from_busiest(port);
+            self.steal_from_busiest(2 * self.wake_cost_ns(), port);
         }
     }
 
@@ -36,9 +36,9 @@ impl Core {
     }
 
     /// Takes half of what waits at the busiest worker, if that is worth a wake-up.
-    fn steal_from_busiest(&mut self, port: &mut impl Port) {
+    fn steal_from_busiest(&mut self, least_ns: u64, port: &mut impl Port) {
         let busiest = (0..self.live_end)
-            .filter(|&place| self.is_worth_stealing_from(place))
+            .filter(|&place| self.is_worth_stealing_from(place, least_ns))
             .max_by_key(|&place| self.slots[place].backlog_ns);
         if let Some(victim) = busiest {
             self.steal(victim, false, port);
@@ -46,9 +46,17 @@ impl Core {
     }
 
     /// Half of it must still be worth waking a worker up.
-    fn is_worth_stealing_from(&self, place: usize) -> bool {
+    fn is_worth_stealing_from(&self, place: usize, least_ns: u64) -> bool {
         let slot = &self.slots[place];
-        slot.has_more() && slot.backlog_ns > 2 * self.config.wake_cost_ns
+        slot.has_more() && slot.backlog_ns > least_ns
+    }
+
+    /// Gives idle workers half of what waits elsewhere: the caller is about to wait, and leaves its core to them.
+    pub fn spread(&mut self, now: u64, port: &mut impl Port) {
+        self.now = now;
+        if self.deep_slots > 0 && self.ready_count() == 0 && self.has_idle_worker() {
+            self.steal_from_busiest(2 * self.config.wake_cost_ns, port);
+        }
     }
 
     /// Takes what waits behind a long task, and half of what waits elsewhere, as long as there are
@@ -62,7 +70,7 @@ impl Core {
                 continue;
             }
             let is_long = self.runs_long(&port.progress(slot_id(victim)));
-            if is_long || self.is_worth_stealing_from(victim) {
+            if is_long || self.is_worth_stealing_from(victim, 2 * self.wake_cost_ns()) {
                 let all = is_long && self.slots[victim].waiting == 0;
                 self.steal(victim, all, port);
             }

@@ -59,6 +59,7 @@ impl Plan {
             overflow_max: if random.chance(10) { 8 } else { 1 << 20 },
             depth_max: 2 + u32::try_from(random.below(12)).expect("small"),
             unknown_run_ns: if random.chance(50) { 1_000 } else { 1_000_000 },
+            cores: pick(random, &[1, 2, 3, u32::MAX]),
             tasks_per_worker_max: if random.chance(15) { 3 } else { 0 },
             budgets: Budgets {
                 loss_retries: if random.chance(20) { 2 } else { 0 },

@@ -40,6 +40,21 @@ fn a_sleeping_worker_is_woken_when_the_backlog_is_longer_than_the_wake_up() {
 }
 
 #[test]
+fn where_no_core_is_left_one_worker_is_filled_first_and_the_others_share_in_a_wait() {
+    let config = Config { workers: 2, cores: 2, spare_max: 0, ..Config::default() };
+    let mut engine = engine_with(config);
+    engine.teach(20_000);
+    engine.port.asleep[1] = true;
+    let slots = submit_and_look(&mut engine, 11);
+    assert_eq!(slots, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], "its ring holds 200 us");
+    let last = engine.port.sent[10].task;
+    let _outcome = engine.answer_in(last, Returned, 20_000);
+    assert_eq!(engine.core.stats().stolen, 0, "the caller needs the core");
+    engine.core.spread(engine.now, &mut engine.port);
+    assert_eq!(engine.core.stats().stolen, 5, "the caller waits");
+}
+
+#[test]
 fn a_worker_is_sent_a_window_of_work_and_filled_up_when_half_is_done() {
     let mut engine = engine(1);
     engine.teach(20_000);

@@ -19,7 +19,7 @@ const BATCH: usize = 64;
 /// About how many results are taken under one, and then items submitted for them.
 const SHARE: usize = 512;
 /// Once results are asked for, items are submitted so far ahead and no further: their records stay in a core's cache.
-const STEADY_WINDOW: usize = 4096;
+const STEADY_WINDOW: usize = 1024;
 
 /// The results of a map, one a task. Dropping it after the first result cancels what has not started; dropping it before
 /// leaves all of it to run, as the standard library's does.
