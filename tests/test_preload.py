@@ -115,7 +115,8 @@ def test_a_thread_that_starts_later_is_noticed_before_the_next_fork(
     (zygote,) = set(zygotes()) - before - {worker}
     os.kill(zygote, signal.SIGUSR1)
     assert gate.wait_entered() == zygote
-    assert isinstance(executor.submit(os._exit, 1).exception(), WorkerLost)
+    for _ in range(2):  # the first may be replaced by one that was forked before the thread began
+        assert isinstance(executor.submit(os._exit, 1).exception(), WorkerLost)
     assert executor.submit(is_interpreter_of_its_own).result()
     while lives(zygote):
         os.sched_yield()

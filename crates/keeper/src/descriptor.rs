@@ -119,6 +119,18 @@ pub(crate) fn wait(
     }
 }
 
+/// Raises the soft limit of descriptors to the hard one: each worker costs some. Returns what it was.
+pub(crate) fn raise_descriptor_limit() -> Option<libc::rlimit> {
+    // SAFETY: the structure outlives the calls.
+    unsafe {
+        let mut limit = std::mem::zeroed();
+        check(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit)).ok()?;
+        let raised = libc::rlimit { rlim_cur: limit.rlim_max, rlim_max: limit.rlim_max };
+        check(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised)).ok()?;
+        Some(limit)
+    }
+}
+
 /// One entry for [`wait`].
 pub(crate) fn interest(descriptor: impl AsFd, events: libc::c_short) -> libc::pollfd {
     libc::pollfd { fd: descriptor.as_fd().as_raw_fd(), events, revents: 0 }

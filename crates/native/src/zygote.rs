@@ -69,6 +69,10 @@ impl PyZygote {
         loop {
             match zygote.next_step().map_err(failed)? {
                 ZygoteStep::Exit => return Ok(None),
+                ZygoteStep::Look => {
+                    prepare.py().check_signals()?;
+                    continue;
+                }
                 ZygoteStep::WarmUp => {
                     if !warm_up.call0()?.is_truthy()? {
                         zygote.finish_warming();

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::descent::Hunt;
-use crate::descriptor::{check, child_signals, duplicate};
+use crate::descriptor::{check, child_signals, duplicate, raise_descriptor_limit};
 use crate::message::{Event, WorkerKey};
 use crate::process_id;
 use crate::socket::Outgoing;
@@ -224,17 +224,4 @@ fn settle() -> io::Result<()> {
         check(libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1))?;
     }
     Ok(())
-}
-
-/// Raises the soft limit to the hard one: each worker costs two descriptors here. Returns what it
-/// was.
-fn raise_descriptor_limit() -> Option<libc::rlimit> {
-    // SAFETY: the structure outlives the calls.
-    unsafe {
-        let mut limit = std::mem::zeroed();
-        check(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit)).ok()?;
-        let raised = libc::rlimit { rlim_cur: limit.rlim_max, rlim_max: limit.rlim_max };
-        check(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised)).ok()?;
-        Some(limit)
-    }
 }

@@ -18,7 +18,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use crate::descriptor::{interest, socket_pair, wait};
+use crate::descriptor::{interest, raise_descriptor_limit, socket_pair, wait};
 use crate::message::WorkerKey;
 use crate::process_id;
 use crate::socket::{Packet, receive, send, send_patiently};
@@ -37,6 +37,8 @@ pub enum ZygoteStep {
     /// Load a part of what later workers may need, which the first ones did not wait for: until [`Zygote::finish_warming`].
     /// No stand-by is forked before.
     WarmUp,
+    /// Run the handlers of signals that have come, if any.
+    Look,
     /// Exit: the keeper has hung up, and has what it asked for.
     Exit,
 }
@@ -61,6 +63,8 @@ pub struct Zygote {
     /// The keeper wants no more workers than it has asked for.
     hung_up: bool,
     warmth: Warmth,
+    /// How many descriptors its workers may have; the zygote itself takes what it can get.
+    descriptor_limit: Option<libc::rlimit>,
 }
 
 /// Whether what later workers may need is loaded.
@@ -88,6 +92,7 @@ impl Zygote {
             births: Vec::new(),
             hung_up: false,
             warmth: Warmth::Cold,
+            descriptor_limit: raise_descriptor_limit(),
         }
     }
 
@@ -137,7 +142,10 @@ impl Zygote {
                 if pause == Some(Duration::ZERO) {
                     return Ok(ZygoteStep::WarmUp);
                 }
-                continue;
+                if self.pause(now()) == Some(Duration::ZERO) {
+                    continue;
+                }
+                return Ok(ZygoteStep::Look);
             }
             let mut has_news = polled.iter().map(|entry| entry.revents != 0);
             let from_keeper = has_news.next() == Some(true);
@@ -183,6 +191,10 @@ impl Zygote {
     /// In a candidate's process: lets go of everything that is the zygote's.
     #[must_use]
     pub fn into_candidate(self, line: OwnedFd) -> Candidate {
+        if let Some(limit) = &self.descriptor_limit {
+            // SAFETY: the structure outlives the call, which lowers a limit of this process.
+            unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, limit) };
+        }
         Candidate::new(self.control, line)
     }
 
