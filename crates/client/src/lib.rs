@@ -22,6 +22,7 @@ mod nap;
 mod nested;
 mod options;
 mod outcome;
+mod port;
 mod results;
 mod tree;
 mod wait;

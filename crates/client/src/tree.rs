@@ -11,8 +11,9 @@ use gristmill_keeper::{
 use gristmill_wire::{Epoch, Kind, SlotId};
 
 use crate::inner::Inner;
-use crate::lanes::{Lane, Order, call_progress, next_epoch};
+use crate::lanes::{Lane, Order, next_epoch};
 use crate::outcome::cause_text;
+use crate::port::call_progress;
 
 /// The signal that makes a worker look whether it is to be interrupted.
 pub const INTERRUPT_SIGNAL: i32 = libc::SIGURG;
