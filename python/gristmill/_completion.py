@@ -109,6 +109,16 @@ class _Watch:
         self.callbacks: list[Callable[[Any], object]] = []
 
 
+#: Those whose callbacks the program's end waits for, even if nobody holds their executors any more.
+_dispatching: weakref.WeakSet[Registry] = weakref.WeakSet()
+
+
+def join_all() -> None:
+    """Waits until every callback of every executor has run; all engines have ended."""
+    for registry in list(_dispatching):
+        registry.join()
+
+
 class Registry:
     """Who wants to know of which future of one engine."""
 
@@ -214,6 +224,7 @@ class Registry:
             self._dispatcher = threading.Thread(
                 target=_dispatch, args=(self._engine, self), name=name, daemon=True
             )
+            _dispatching.add(self)
             self._dispatcher.start()
 
 

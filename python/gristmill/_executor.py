@@ -7,6 +7,7 @@ import concurrent.futures
 import importlib
 import itertools
 import os
+import sys
 import weakref
 
 from gristmill import _native, _world
@@ -301,6 +302,9 @@ def _finish() -> None:
     for executor in list(_living):
         executor.shutdown(wait=True)
     _native.finish_all()
+    completion = sys.modules.get("gristmill._completion")
+    if completion is not None:
+        completion.join_all()
 
 
 if hasattr(os, "register_at_fork"):
