@@ -73,6 +73,7 @@ impl CallWord {
         (word != 0).then(|| BatchProgress::from_word(word))
     }
 
+    #[cfg(not(gristmill_loom))]
     pub(crate) fn reset(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
@@ -93,6 +94,7 @@ impl StopWord {
         calls.progress().filter(|_| is_ordered)
     }
 
+    #[cfg(not(gristmill_loom))]
     pub(crate) fn reset(&self) {
         self.0.store(0, Ordering::Relaxed);
     }

@@ -2,7 +2,9 @@
 //!
 //! Each fact is the count of records it holds for, that is the sequence + 1 of the last one; 0 is none.
 
-use crate::batch::{BatchProgress, CallWord, StopWord};
+#[cfg(not(gristmill_loom))]
+use crate::batch::StopWord;
+use crate::batch::{BatchProgress, CallWord};
 use crate::ring::{Record, Sequence, Words};
 use gristmill_sync::atomic::{AtomicU64, Ordering};
 use gristmill_sync::barrier::{BarrierMode, light};
@@ -69,6 +71,7 @@ impl ProgressWriter<'_> {
     }
 
     /// Claims the next call of a claimed batch; see [`CallWord::begin`].
+    #[cfg(not(gristmill_loom))]
     #[inline]
     #[must_use = "a call that was taken back must not run"]
     pub(crate) fn begin_call(
@@ -162,6 +165,7 @@ impl ProgressReader<'_> {
     }
 
     /// Stops a batch; see [`StopWord::stop`].
+    #[cfg(not(gristmill_loom))]
     pub(crate) fn stop_batch(
         self,
         sequence: Sequence,
