@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use gristmill_core::{CancelMode, Origin, Outcome, Payload, Submission, SubmitError, TaskOptions};
-use gristmill_wire::{FunctionId, TaskId};
+use gristmill_wire::{BatchCalls, FunctionId, TaskId};
 
 use crate::client::{Call, Client};
 use crate::inner::Inner;
@@ -16,10 +16,8 @@ use crate::results::Results;
 
 /// Bytes of the calls of one batch at most: a record that is long holds up the ring.
 const BATCH_BYTES_MAX: usize = 8 << 10;
-/// Bytes in front of each call: its size, as in a batch's payload.
-const HEAD: usize = 4;
 
-/// Encoded calls of one function, one behind the other, each behind its size.
+/// Encoded calls of one function, as a batch's payload has them.
 #[derive(Debug, Default)]
 pub struct CallBatch {
     bytes: Vec<u8>,
@@ -30,7 +28,7 @@ impl CallBatch {
     /// Where the next call is to be appended; [`Self::finish_call`] ends it.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         let start = self.end(self.ends.len());
-        self.bytes.resize(start + HEAD, 0);
+        self.bytes.resize(start + BatchCalls::HEAD, 0);
         &mut self.bytes
     }
 
@@ -40,9 +38,9 @@ impl CallBatch {
     /// When they are 4 GiB or more.
     pub fn finish_call(&mut self) {
         let start = self.end(self.ends.len());
-        let size =
-            u32::try_from(self.bytes.len() - start - HEAD).expect("large parts go elsewhere");
-        self.bytes[start..start + HEAD].copy_from_slice(&size.to_le_bytes());
+        let bytes = start + BatchCalls::HEAD;
+        let head = BatchCalls::head(self.bytes.len() - bytes).expect("large parts go elsewhere");
+        self.bytes[start..bytes].copy_from_slice(&head);
         self.ends.push(self.bytes.len());
     }
 
@@ -75,7 +73,7 @@ impl CallBatch {
     }
 
     fn call(&self, number: usize) -> &[u8] {
-        &self.bytes[self.end(number) + HEAD..self.end(number + 1)]
+        &self.bytes[self.end(number) + BatchCalls::HEAD..self.end(number + 1)]
     }
 
     /// Calls from `first` on that make a batch of at most `limit`: how many, and the batch's payload.
@@ -283,14 +281,11 @@ impl Inner {
             options: None,
             origin: Origin::External,
         };
-        self.lanes.functions.use_again(function);
-        let task = self.core.submit_batch(submission, calls, now, &mut self.lanes);
-        match task {
-            Ok(task) => self.lanes.batches.insert(task, function, calls),
-            Err(_) => drop(self.lanes.functions.release(function)),
-        }
-        self.settle();
-        task
+        self.accept(function, |core, lanes| {
+            let task = core.submit_batch(submission, calls, now, lanes)?;
+            lanes.batches.insert(task, function, calls);
+            Ok(task)
+        })
     }
 
     /// Whether there is something to take.

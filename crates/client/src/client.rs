@@ -369,10 +369,20 @@ impl Inner {
             options: call.options,
             origin,
         };
-        self.lanes.functions.use_again(call.function);
-        let task = self.core.submit(submission, now, &mut self.lanes);
+        self.accept(call.function, |core, lanes| core.submit(submission, now, lanes))
+    }
+
+    /// Hands something to the graph, which uses its function from then on.
+    #[inline]
+    pub(crate) fn accept(
+        &mut self,
+        function: FunctionId,
+        submit: impl FnOnce(&mut Core, &mut Lanes) -> Result<TaskId, SubmitError>,
+    ) -> Result<TaskId, SubmitError> {
+        self.lanes.functions.use_again(function);
+        let task = submit(&mut self.core, &mut self.lanes);
         if task.is_err() {
-            self.lanes.functions.release(call.function);
+            self.lanes.functions.release(function);
         }
         self.settle();
         task

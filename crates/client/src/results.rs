@@ -44,7 +44,13 @@ const HEAD: usize = 4;
 /// Where a result's bytes begin in its record.
 #[expect(clippy::cast_possible_truncation, reason = "a handful of words")]
 const RESULTS_AT: u32 = RESULT_WORDS as u32 * 8;
-const SIZE_MASK: u32 = (1 << 24) - 1;
+
+/// The low half of a frame.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the low half is kept")]
+const fn head(frame: &ResultFrame) -> [u8; HEAD] {
+    (frame.words()[0] as u32).to_le_bytes()
+}
 
 impl Results {
     /// The next result.
@@ -55,7 +61,7 @@ impl Results {
         let frame = ResultFrame::from_words([u64::from(word)]).expect("it was read before");
         let start = self.at + HEAD;
         let value = if frame.payload == PayloadKind::Inline {
-            self.at = start + (word & SIZE_MASK) as usize;
+            self.at = start + frame.payload_size as usize;
             CallValue::Inline(&self.bytes[start..self.at])
         } else {
             self.at = start;
@@ -77,11 +83,6 @@ impl Results {
         self.count == 0
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the low half is kept")]
-    fn push_head(&mut self, frame: &ResultFrame) {
-        self.bytes.extend_from_slice(&(frame.words()[0] as u32).to_le_bytes());
-    }
-
     /// Copies a result out of its record.
     #[inline]
     fn push_inline<W: Words>(
@@ -93,7 +94,7 @@ impl Results {
             return self.push_word(frame, record);
         }
         let before = self.bytes.len();
-        self.push_head(frame);
+        self.bytes.extend_from_slice(&head(frame));
         let outcome = record.append_to(RESULTS_AT, frame.payload_size, &mut self.bytes);
         match outcome {
             Ok(()) => self.count += 1,
@@ -110,8 +111,7 @@ impl Results {
         record: &Record<'_, W>,
     ) -> Result<(), FrameError> {
         let mut bytes = [0; HEAD + 8];
-        #[expect(clippy::cast_possible_truncation, reason = "the low half is kept")]
-        bytes[..HEAD].copy_from_slice(&(frame.words()[0] as u32).to_le_bytes());
+        bytes[..HEAD].copy_from_slice(&head(frame));
         bytes[HEAD..].copy_from_slice(&record.word(RESULTS_AT / 8)?.to_le_bytes());
         self.bytes.extend_from_slice(&bytes[..HEAD + frame.payload_size as usize]);
         self.count += 1;
@@ -221,7 +221,7 @@ impl Batches {
 }
 
 impl Collected {
-    /// Takes a result in; `bundle` adopts the blocks of one in the arena. False when it is damaged, or one too many.
+    /// Takes a result in; `adopt` takes over the blocks of one in the arena. False when it is damaged, or one too many.
     #[inline]
     pub fn take_in<W: Words>(
         &mut self,
@@ -261,7 +261,7 @@ impl Collected {
             bundles.remove(block);
         }
         if !self.is_released {
-            self.ready.push_head(frame);
+            self.ready.bytes.extend_from_slice(&head(frame));
             self.ready.count += 1;
             self.ready.bundles.push_back(encoded);
         }

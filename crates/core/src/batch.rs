@@ -4,7 +4,7 @@
 //! by itself, so what has not begun can be taken from a running batch; what is taken, or left by a dead worker, goes on
 //! as single tasks. Only calls without options, parents and budgets travel so.
 
-use gristmill_wire::{BatchCalls, FunctionId, SlotId, TaskFlags};
+use gristmill_wire::{BATCH_MAX, BatchCalls, FunctionId, SlotId, TaskFlags};
 
 use crate::estimate::Cost;
 use crate::list::List;
@@ -38,7 +38,9 @@ impl Core {
             {
                 let count = u64::from(config.batch_ns) / known.cost().ns().max(1);
                 let room = config.outstanding_max.saturating_sub(self.counts.outstanding);
-                u32::try_from(count.min(room)).unwrap_or(u32::MAX).clamp(1, config.batch_max)
+                u32::try_from(count.min(room))
+                    .unwrap_or(u32::MAX)
+                    .clamp(1, config.batch_max.min(BATCH_MAX))
             }
             _ => 1,
         }
@@ -60,7 +62,7 @@ impl Core {
         port: &mut impl Port,
     ) -> Result<TaskId, SubmitError> {
         let is_plain = submission.parents.is_empty() && submission.options.is_none();
-        assert!(is_plain && calls > 0, "a batch is of plain calls");
+        assert!(is_plain && (1..=BATCH_MAX).contains(&calls), "a batch is of plain calls");
         if let Err(error) = self.admit(&submission.origin) {
             self.drop_payload(&submission.payload);
             return Err(error);

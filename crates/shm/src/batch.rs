@@ -8,9 +8,6 @@ use crate::ring::Sequence;
 use gristmill_sync::atomic::{AtomicU64, Ordering};
 use gristmill_sync::barrier::{BarrierMode, HeavyBarrier, heavy, light};
 
-/// Calls in one batch, at most: what a word can count, less than half used.
-pub const BATCH_MAX: u32 = 1 << 15;
-
 /// How far a worker has come in a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BatchProgress {

@@ -21,7 +21,7 @@ pub use arena::{
     ArenaError, BLOCK_MIN, BlockHandle, BlockPart, BlockUse, ClientArena, PAGE_SIZE, Space, Taken,
     WorkerArena, block_size,
 };
-pub use batch::{BATCH_MAX, BatchProgress, CallWord, StopWord};
+pub use batch::{BatchProgress, CallWord, StopWord};
 pub use bell::Bell;
 pub use progress::{Claim, Fate, ProgressLine, ProgressReader, ProgressWriter, Running};
 pub use ring::{

@@ -13,6 +13,7 @@
 //! Not simulated: memory orders (the loom models of the ring), lost messages (a ring loses none).
 #![forbid(unsafe_code)]
 
+mod batches;
 mod plan;
 mod random;
 mod run;

@@ -6,7 +6,7 @@ use gristmill_core::{
     Budgets, CancelMode, CancelOutcome, Config, Core, Loss, LossCause, Origin, Payload, SlotState,
     StartFailure, Status, Submission, SubmitError, TaskId,
 };
-use gristmill_wire::{BatchCalls, FunctionId};
+use gristmill_wire::FunctionId;
 
 use crate::plan::Plan;
 use crate::random::Random;
@@ -38,10 +38,10 @@ pub struct Report {
 /// A machine, its world and the choices of a seed.
 #[derive(Debug)]
 pub struct Simulation {
-    core: Core,
-    world: World,
-    plan: Plan,
-    random: Random,
+    pub(crate) core: Core,
+    pub(crate) world: World,
+    pub(crate) plan: Plan,
+    pub(crate) random: Random,
     submitted: u64,
     is_closed: bool,
     steps: u64,
@@ -239,34 +239,6 @@ impl Simulation {
         }
     }
 
-    /// Submits several calls as one task.
-    fn submit_batch(&mut self) {
-        let first = self.world.ledger.len();
-        let calls: Vec<usize> = (first..first + 1 + self.random.index(6)).collect();
-        let mut payload = Vec::new();
-        for number in &calls {
-            BatchCalls::append(&(*number as u64).to_le_bytes(), &mut payload).expect("small");
-            self.world.ledger.push(Entry { starts_max: 1, ..Entry::default() });
-        }
-        self.world.log(|| format!("submit {calls:?} as a batch"));
-        let submission = Submission {
-            function: FunctionId(u32::try_from(self.random.below(3)).expect("small")),
-            payload: Payload::from(payload),
-            handle: 0,
-            submitted_ticks: self.world.now,
-            parents: &[],
-            options: None,
-            origin: Origin::External,
-        };
-        let count = u32::try_from(calls.len()).expect("few");
-        let accepted = self.core.submit_batch(submission, count, self.world.now, &mut self.world);
-        let id = accepted.expect("what is admitted is accepted");
-        for (place, &number) in calls.iter().enumerate() {
-            self.world.ledger[number].batch = Some((id, place));
-        }
-        self.world.batches.entry(id).or_insert((calls, 0));
-    }
-
     fn draw_parents(&mut self) -> Vec<usize> {
         let known: Vec<usize> = (0..self.world.ledger.len())
             .filter(|&number| {
@@ -316,26 +288,6 @@ impl Simulation {
         Some(outcome)
     }
 
-    /// Cancels a batch: what of it has not begun, and with `Running` the call that runs.
-    fn cancel_batch(&mut self, batch: TaskId, mode: CancelMode) -> Option<CancelOutcome> {
-        let numbers = self.world.batches[&batch].0.clone();
-        let before: Vec<bool> =
-            numbers.iter().map(|&number| self.world.ledger[number].may_cancel).collect();
-        for &number in &numbers {
-            self.world.ledger[number].may_cancel = true;
-        }
-        let outcome = self.core.cancel(batch, mode, self.world.now, &mut self.world);
-        self.world.log(|| format!("cancel {batch} {mode:?}: {outcome:?}"));
-        for (&number, before) in numbers.iter().zip(before) {
-            let entry = &mut self.world.ledger[number];
-            let is_left = entry.status.is_none() && entry.batch.is_some();
-            if is_left && outcome == CancelOutcome::AlreadyRunning {
-                entry.may_cancel = before;
-            }
-        }
-        Some(outcome)
-    }
-
     fn release_some(&mut self) -> bool {
         if self.world.ledger.is_empty() {
             return false;
@@ -349,18 +301,6 @@ impl Simulation {
         entry.is_released = true;
         self.core.release(id);
         true
-    }
-
-    fn release_batch(&mut self, batch: TaskId) -> bool {
-        let numbers = self.world.batches[&batch].0.clone();
-        let mut is_new = false;
-        for number in numbers {
-            is_new |= !std::mem::replace(&mut self.world.ledger[number].is_released, true);
-        }
-        if is_new {
-            self.core.release(batch);
-        }
-        is_new
     }
 
     fn drain_some(&mut self, place: usize) -> bool {

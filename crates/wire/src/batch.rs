@@ -4,8 +4,8 @@ use crate::{FrameError, PayloadKind, Span, Verdict};
 
 /// Words of a [`ResultFrame`].
 pub const RESULT_WORDS: usize = 1;
-/// Bytes in front of each call of a batch: its size.
-const CALL_HEAD: usize = 4;
+/// Calls in one batch, at most: a worker counts them in 16 bits.
+pub const BATCH_MAX: u32 = 1 << 15;
 
 /// The payload of a batch: each call is its size and its encoded arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,15 +18,27 @@ impl<'a> BatchCalls<'a> {
         Self(bytes)
     }
 
-    /// Appends a call; [`FrameError::BadSize`] when it is 4 GiB or more.
+    /// Bytes in front of each call: its size.
+    pub const HEAD: usize = 4;
+
+    /// What goes in front of a call of `size` bytes.
     ///
     /// # Errors
-    /// As said.
+    /// [`FrameError::BadSize`] from 4 GiB on.
+    #[inline]
+    pub fn head(size: usize) -> Result<[u8; BatchCalls::HEAD], FrameError> {
+        let size = u32::try_from(size);
+        let size = size.map_err(|_| FrameError::BadSize { size: u32::MAX, limit: u32::MAX })?;
+        Ok(size.to_le_bytes())
+    }
+
+    /// Appends a call.
+    ///
+    /// # Errors
+    /// As [`Self::head`].
     #[inline]
     pub fn append(call: &[u8], out: &mut Vec<u8>) -> Result<(), FrameError> {
-        let size = u32::try_from(call.len())
-            .map_err(|_| FrameError::BadSize { size: u32::MAX, limit: u32::MAX })?;
-        out.extend_from_slice(&size.to_le_bytes());
+        out.extend_from_slice(&Self::head(call.len())?);
         out.extend_from_slice(call);
         Ok(())
     }
@@ -47,9 +59,9 @@ impl<'a> BatchCalls<'a> {
             return Ok(None);
         }
         let truncated = |needed| FrameError::Truncated { needed, found: self.0.len() };
-        let (head, rest) = self.0.split_first_chunk::<CALL_HEAD>().ok_or(truncated(CALL_HEAD))?;
+        let (head, rest) = self.0.split_first_chunk().ok_or(truncated(Self::HEAD))?;
         let size = u32::from_le_bytes(*head) as usize;
-        let (call, rest) = rest.split_at_checked(size).ok_or(truncated(CALL_HEAD + size))?;
+        let (call, rest) = rest.split_at_checked(size).ok_or(truncated(Self::HEAD + size))?;
         self.0 = rest;
         Ok(Some(call))
     }
