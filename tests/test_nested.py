@@ -131,9 +131,9 @@ def wait_for_file(path: str) -> None:
 
 
 def wait_for_waiting_child(started: str, forever: str, ended: str) -> None:
-    future = gristmill.current_executor().options().submit(wait_and_tell, started, forever)
+    ex = gristmill.current_executor().options()
     try:
-        future.result()
+        ex.submit(wait_and_tell, started, forever).result()
     finally:
         Path(ended).touch()
 

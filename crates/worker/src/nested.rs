@@ -211,7 +211,11 @@ impl<C: Callee> Worker<C> {
             self.ring_client();
         }
         let may_nest = mode == WaitMode::Runs && self.may_nest();
-        let over = self.wait_below(may_nest, &mut buffers, end, done)?;
+        let mut over = self.wait_below(may_nest, &mut buffers, end, done)?;
+        // Its signal may be on its way still, and would reach the task in what it does next, cleaning up even.
+        if over == WaitEnd::Done && self.running.take_interrupt() {
+            over = WaitEnd::Interrupted;
+        }
         if tells {
             self.write(Kind::Wait, &[task.word(), 0], &[])?;
             self.ring_client();
@@ -457,6 +461,16 @@ mod tests {
         });
         assert_eq!(called, [1]);
         assert_eq!(answers, [(2, Verdict::Declined), (1, Verdict::Returned)]);
+    }
+
+    #[test]
+    fn an_interrupt_that_was_asked_for_before_the_reply_ends_the_wait() {
+        let (.., ended) = run(WaitMode::Runs, |client| {
+            client.control.interrupt(Some(0));
+            reply(client, 100);
+            stop(client);
+        });
+        assert_eq!(ended, Some(WaitEnd::Interrupted));
     }
 
     #[test]
