@@ -61,6 +61,8 @@ pub struct Core {
     pub(crate) absent_slots: u32,
     /// One past the last slot with a process: what is beyond need not be looked at.
     pub(crate) live_end: usize,
+    /// Whoever calls is about to wait: its core is free.
+    pub(crate) is_caller_waiting: bool,
     /// Something became ready other than by a submission: all slots are to be looked at.
     pub(crate) has_fresh: bool,
     /// Workers that ended without having run anything, in a row.
@@ -108,6 +110,7 @@ impl Core {
             waiting_slots: 0,
             absent_slots: u32::from(config.workers),
             live_end: 0,
+            is_caller_waiting: false,
             has_fresh: false,
             fruitless: 0,
             start_failures: 0,
@@ -258,7 +261,7 @@ impl Core {
         for slot in &self.slots {
             assert!(slot.in_flight.len > 0 || slot.backlog_ns == 0, "an empty ring has no backlog");
             let idle = slot.is_idle() && slot.is_open(&self.config);
-            let spare = self.ready.is_empty();
+            let spare = self.ready.is_empty() || self.has_no_core_left();
             assert!(
                 !idle || spare || self.is_unneeded_spare(slot),
                 "nothing waits beside an idle worker"

@@ -175,7 +175,7 @@ impl Core {
     }
 
     /// The least loaded awake slot; the least loaded sleeping one if every awake one is busy for
-    /// longer than a wake-up.
+    /// longer than a wake-up. Where no core is left a sleeping one is left asleep until whoever submits waits.
     fn choose_among_all(&self, port: &impl Port) -> Option<usize> {
         let mut awake: Option<(u64, usize)> = None;
         let mut asleep: Option<(u64, usize)> = None;
@@ -191,7 +191,8 @@ impl Core {
         }
         match (awake, asleep) {
             (Some((backlog, _)), Some((_, place))) if backlog > self.wake_cost_ns() => Some(place),
-            (Some((_, place)), _) | (None, Some((_, place))) => Some(place),
+            (Some((_, place)), _) => Some(place),
+            (None, Some((_, place))) => (!self.has_no_core_left()).then_some(place),
             (None, None) => None,
         }
     }
@@ -202,10 +203,12 @@ impl Core {
         if self.has_no_core_left() { self.config.window_ns } else { self.config.wake_cost_ns }
     }
 
-    /// Whether busy workers and whoever submits have every core.
-    fn has_no_core_left(&self) -> bool {
-        let busy = self.live_slots().iter().filter(|slot| slot.in_flight.len > 0).count();
-        u32::try_from(busy).unwrap_or(u32::MAX) >= self.config.cores.saturating_sub(1)
+    /// Whether busy workers, and whoever submits unless it is about to wait, have every core.
+    pub(crate) fn has_no_core_left(&self) -> bool {
+        let busy =
+            self.live_slots().iter().filter(|slot| slot.in_flight.len > slot.waiting).count();
+        let busy = u32::try_from(busy).unwrap_or(u32::MAX);
+        busy > 0 && busy.saturating_add(u32::from(!self.is_caller_waiting)) >= self.config.cores
     }
 
     /// Puts a task that is in no list and needs nothing behind the others.

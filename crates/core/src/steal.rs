@@ -18,6 +18,10 @@ impl Core {
         } else if self.deep_slots > 0 && self.ready_count() == 0 && self.is_usable(place) {
             self.steal_from_busiest(2 * self.wake_cost_ns(), port);
         }
+        if self.ready_count() > 0 {
+            // Others may have its core.
+            self.pump(port);
+        }
     }
 
     /// Whether a worker could become idle, or ready, while something waits behind what another one runs: the word of it
@@ -51,12 +55,20 @@ impl Core {
         slot.has_more() && slot.backlog_ns > least_ns
     }
 
-    /// Gives idle workers half of what waits elsewhere: the caller is about to wait, and leaves its core to them.
+    /// Gives idle workers what is ready, or half of what waits elsewhere: the caller is about to wait, and leaves its core
+    /// to them.
     pub fn spread(&mut self, now: u64, port: &mut impl Port) {
         self.now = now;
-        if self.deep_slots > 0 && self.ready_count() == 0 && self.has_idle_worker() {
+        if self.deep_slots == 0 && self.ready_count() == 0 || !self.has_idle_worker() {
+            return;
+        }
+        self.is_caller_waiting = true;
+        if self.ready_count() > 0 {
+            self.pump(port);
+        } else {
             self.steal_from_busiest(2 * self.config.wake_cost_ns, port);
         }
+        self.is_caller_waiting = false;
     }
 
     /// Takes what waits behind a long task, and half of what waits elsewhere, as long as there are

@@ -103,6 +103,7 @@ impl Simulation {
         if (0..KINDS).any(|kind| self.act((first + kind) % KINDS)) {
             return;
         }
+        self.core.spread(self.world.now, &mut self.world);
         let is_impatient = self.random.chance(2);
         if is_impatient && let Some(number) = self.world.hanging() {
             self.stop(number);
@@ -153,6 +154,8 @@ impl Simulation {
         let is_due = self.core.next_wake(self.world.now).is_some_and(|at| at <= self.world.now);
         if is_due {
             self.poll();
+        } else if self.random.chance(10) {
+            self.core.spread(self.world.now, &mut self.world);
         }
         is_due
     }

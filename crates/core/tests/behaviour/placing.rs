@@ -45,13 +45,15 @@ fn where_no_core_is_left_one_worker_is_filled_first_and_the_others_share_in_a_wa
     let mut engine = engine_with(config);
     engine.teach(20_000);
     engine.port.asleep[1] = true;
-    let slots = submit_and_look(&mut engine, 11);
-    assert_eq!(slots, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], "its ring holds 200 us");
-    let last = engine.port.sent[10].task;
-    let _outcome = engine.answer_in(last, Returned, 20_000);
-    assert_eq!(engine.core.stats().stolen, 0, "the caller needs the core");
+    let tasks: Vec<_> = (0..11).map(|_| engine.submit()).collect();
+    assert!(tasks[..10].iter().all(|&task| engine.record(task).slot == 0), "200 us fit");
+    assert!(!engine.is_sent(tasks[10]), "the caller needs the core");
     engine.core.spread(engine.now, &mut engine.port);
-    assert_eq!(engine.core.stats().stolen, 5, "the caller waits");
+    assert_eq!(engine.record(tasks[10]).slot, 1, "the caller waits");
+    let _outcome = engine.answer_in(tasks[10], Returned, 20_000);
+    assert_eq!(engine.core.stats().stolen, 0, "the caller needs the core again");
+    engine.core.spread(engine.now, &mut engine.port);
+    assert_eq!(engine.core.stats().stolen, 5, "it waits");
 }
 
 #[test]
