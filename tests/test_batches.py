@@ -68,6 +68,21 @@ def test_a_crash_costs_its_item_alone_and_nothing_runs_twice(
     assert Counter(Path(path).read_text().split()) == expected
 
 
+def test_a_map_stays_within_the_limit_when_some_results_of_a_batch_were_given(
+    make_executor: Callable[..., gristmill.Executor], gate: Gate
+) -> None:
+    executor = make_executor(1, task_limit=5, when_full="raise")
+    for _ in range(20):
+        executor.submit(calls.act, "same", 0).result()
+    names = ["enter" if place == 3 else "same" for place in range(20)]
+    arguments = [gate.path if place == 3 else str(place) for place in range(20)]
+    results = executor.map(calls.act, names, arguments, buffersize=5)
+    assert [next(results) for _ in range(3)] == ["0", "1", "2"]
+    gate.wait_entered()
+    gate.open()
+    assert list(results)[1:] == arguments[4:]
+
+
 def test_what_waits_behind_a_long_call_is_run_by_others(
     executor: gristmill.Executor, gate: Gate
 ) -> None:

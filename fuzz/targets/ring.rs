@@ -21,6 +21,9 @@ fn read_one(consumer: &mut Consumer<HeapWords>, input: &mut Input<'_>) -> bool {
     assert_eq!(record.append_to(offset, size, &mut out).is_ok(), offset + size <= room);
     assert_eq!(out.len(), if offset + size <= room { size as usize } else { 0 });
     assert!(record.append_to(u32::MAX, u32::MAX, &mut out).is_err());
+    let mut parts = Vec::new();
+    let _ = record.append_parts(offset, &mut parts);
+    assert!(parts.len() <= room as usize);
     let _ = record.revoked();
     let _ = consumer.consume();
     assert_eq!(consumer.next_sequence(), next + 1);
@@ -34,14 +37,25 @@ fn write_one(producer: &mut Producer<HeapWords>, input: &mut Input<'_>) {
     let _ = (producer.has_room(size), producer.free_bytes());
     if let Ok(mut record) = producer.begin(Kind::Answer, 0, body.len()) {
         record.bytes(0, body);
-        if input.byte() & 1 == 0 {
-            record.commit()
-        } else {
-            record.commit_held()
-        };
+        record.commit();
     }
-    if input.byte() & 1 == 0 {
-        producer.publish();
+}
+
+/// Adds a part to a record that grows, or begins one.
+fn grow_one(producer: &mut Producer<HeapWords>, input: &mut Input<'_>) {
+    let size = usize::from(input.byte());
+    let part = input.bytes(size);
+    if producer.grow(part).is_none() {
+        let _ = producer.begin_growing(Kind::Results, usize::from(input.byte()));
+    }
+}
+
+/// Looks at a record that may grow, or at what a hostile position makes of one.
+fn read_growing(consumer: &mut Consumer<HeapWords>, input: &mut Input<'_>) {
+    if let Ok(Some(record)) = consumer.peek_growing(Kind::Results, input.word()) {
+        let mut parts = Vec::new();
+        let _ = record.append_parts(u32::from(input.byte()), &mut parts);
+        assert!(parts.len() <= record.body_size() as usize);
     }
 }
 
@@ -54,10 +68,11 @@ fuzz_target!(|bytes: &[u8]| {
         match input.byte() % 8 {
             0..=2 => words.data(u64::from(input.byte())).store(input.word(), Relaxed),
             3 => words.tail().store(input.word(), Relaxed),
-            4 => consumer.accept_withheld(input.word()),
+            4 => read_growing(&mut consumer, &mut input),
             5 => {
                 let _ = consumer.publish_tail();
             }
+            6 if input.byte() & 1 == 0 => grow_one(&mut producer, &mut input),
             6 => write_one(&mut producer, &mut input),
             _ => while read_one(&mut consumer, &mut input) && !input.is_empty() {},
         }

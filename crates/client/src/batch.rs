@@ -90,14 +90,31 @@ impl CallBatch {
 pub enum Pending {
     /// One call.
     One(TaskId),
-    /// Several.
-    Batch(TaskId),
+    /// So many.
+    Batch(TaskId, u32),
 }
 
 impl Pending {
     const fn task(self) -> TaskId {
         match self {
-            Self::One(task) | Self::Batch(task) => task,
+            Self::One(task) | Self::Batch(task, _) => task,
+        }
+    }
+
+    const fn calls(self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Batch(_, calls) => calls as usize,
+        }
+    }
+
+    /// Without its last calls, which have become tasks.
+    fn without(self, rest: usize) -> Self {
+        match self {
+            Self::One(_) => self,
+            Self::Batch(task, calls) => {
+                Self::Batch(task, calls - u32::try_from(rest).unwrap_or(calls))
+            }
         }
     }
 }
@@ -126,11 +143,9 @@ impl Taken {
 /// How long the results of a batch are waited for together before they are taken one by one: a look at the ring for each
 /// would cost both sides more than a small call.
 const PATIENCE: Duration = Duration::from_micros(50);
-/// Pauses between two looks meanwhile, about 2 microseconds.
-const QUIET: u32 = 80;
 
-/// A wait that has just begun.
-struct Patience {
+/// A wait for all results of a batch that has just begun.
+pub(crate) struct Patience {
     begun: Instant,
     limit: Duration,
 }
@@ -141,7 +156,7 @@ impl Patience {
         Self { begun: Instant::now(), limit: PATIENCE.min(spin) }
     }
 
-    fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.begun.elapsed() >= self.limit
     }
 }
@@ -166,7 +181,9 @@ impl Client {
             let limit = if options.is_some() { 1 } else { inner.core.batch_size(function) };
             let (count, payload) = batch.cut(next, limit as usize);
             let submitted = if count > 1 {
-                inner.submit_calls(function, payload, count).map(Pending::Batch)
+                let calls = u32::try_from(count).unwrap_or(u32::MAX);
+                let batch = inner.submit_calls(function, payload, calls);
+                batch.map(|batch| Pending::Batch(batch, calls))
             } else {
                 let payload = batch.call(next);
                 let call =
@@ -187,17 +204,17 @@ impl Client {
     }
 
     /// Takes what came of the foremost calls, as far as it is there and about `limit` of them, and lets go of them; of a
-    /// batch that is not through only if it `splits`.
+    /// batch that is not through only if it `splits`. Gives how many calls are not outstanding any more.
     pub fn take_front(
         &self,
         pending: &mut VecDeque<Pending>,
         limit: usize,
         splits: bool,
         taken: &mut VecDeque<Taken>,
-    ) {
+    ) -> usize {
         let mut inner = self.lock();
         inner.drain();
-        let mut count = 0;
+        let (mut count, mut ended) = (0, 0);
         while count < limit
             && let Some(&front) = pending.front()
         {
@@ -206,39 +223,47 @@ impl Client {
             count += taken.range(before..).map(Taken::len).sum::<usize>();
             let Some(rest) = rest else { break };
             pending.pop_front();
+            ended += front.calls() - rest.len();
             rest.into_iter().rev().for_each(|single| pending.push_front(Pending::One(single)));
         }
         self.leave(inner, false);
+        ended
     }
 
-    /// Takes what came of any calls, and lets go of them; of batches as [`Self::take_front`].
+    /// As [`Self::take_front`], of any calls.
     pub fn take_any(
         &self,
         pending: &mut VecDeque<Pending>,
         splits: bool,
         taken: &mut VecDeque<Taken>,
-    ) {
+    ) -> usize {
         let mut inner = self.lock();
         inner.drain();
+        let mut ended = 0;
         for _ in 0..pending.len() {
             let Some(next) = pending.pop_front() else { break };
-            match inner.take_pending(next, splits, taken) {
-                Some(rest) => pending.extend(rest.into_iter().map(Pending::One)),
-                None => {
-                    pending.push_back(next);
-                    let rest = inner.lanes.batches.take_rest(next.task());
-                    pending.extend(rest.into_iter().map(Pending::One));
+            let rest = match inner.take_pending(next, splits, taken) {
+                Some(rest) => {
+                    ended += next.calls() - rest.len();
+                    rest
                 }
-            }
+                None => {
+                    let rest = inner.lanes.batches.take_rest(next.task());
+                    pending.push_back(next.without(rest.len()));
+                    rest
+                }
+            };
+            pending.extend(rest.into_iter().map(Pending::One));
         }
         self.leave(inner, false);
+        ended
     }
 
     /// Waits until [`Self::take_front`] finds something.
     pub fn wait_front(&self, front: Pending, limit: Duration) -> bool {
         let patience = Patience::new(self.spin());
         let is_done = |inner: &Inner| inner.has_news(front, &patience);
-        self.wait_quietly(&[front.task()], limit, QUIET, is_done)
+        self.wait_patiently(&[front.task()], limit, Some(&patience), is_done)
     }
 
     /// Waits until [`Self::take_any`] finds something.
@@ -249,7 +274,7 @@ impl Client {
             inner.has_news(one, &patience) || inner.lanes.batches.has_rest(one.task())
         };
         let is_done = |inner: &Inner| pending.iter().any(|&one| has_more(inner, one));
-        self.wait_quietly(&tasks, limit, QUIET, is_done)
+        self.wait_patiently(&tasks, limit, Some(&patience), is_done)
     }
 
     /// Lets go of what was submitted: it runs on, or with `cancels` is cancelled as far as it has not begun.
@@ -268,10 +293,9 @@ impl Inner {
         &mut self,
         function: FunctionId,
         payload: &[u8],
-        count: usize,
+        calls: u32,
     ) -> Result<TaskId, SubmitError> {
         let now = self.now_for_submit();
-        let calls = u32::try_from(count).unwrap_or(u32::MAX);
         let submission = Submission {
             function,
             payload: Payload::copy_from(payload),
@@ -292,7 +316,7 @@ impl Inner {
     fn has_news(&self, pending: Pending, patience: &Patience) -> bool {
         let task = pending.task();
         self.is_final(task)
-            || (matches!(pending, Pending::Batch(_))
+            || (matches!(pending, Pending::Batch(..))
                 && self.lanes.batches.is_ready(task)
                 && patience.is_over())
     }
@@ -305,7 +329,7 @@ impl Inner {
         taken: &mut VecDeque<Taken>,
     ) -> Option<Vec<TaskId>> {
         let task = match pending {
-            Pending::Batch(task) => task,
+            Pending::Batch(task, _) => task,
             Pending::One(task) => {
                 taken.push_back(Taken::One(self.take_ended(task)?));
                 return Some(Vec::new());

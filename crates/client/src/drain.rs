@@ -119,17 +119,35 @@ impl Inner {
         count
     }
 
-    /// Takes in up to `limit` results of the batch that a worker runs; gives how many.
+    /// Takes in about `limit` results of the batch that a worker runs; gives how many.
     fn take_results(&mut self, slot: SlotId, limit: usize) -> usize {
-        let Some(batch) = self.core.open_batch(slot) else {
+        let batch = self.core.open_batch(slot);
+        let taken = batch.and_then(|batch| self.lanes.take_results(slot, batch, limit));
+        if taken.is_none() {
             self.give_up(slot);
-            return 0;
-        };
-        let Some(count) = self.lanes.take_results(slot, batch, limit) else {
+        }
+        taken.unwrap_or_default()
+    }
+
+    /// Takes in what a worker has written of a record of results that is not finished, once all before it was taken in.
+    pub fn take_growing(&mut self, slot: SlotId) {
+        if let Some(batch) = self.core.open_batch(slot)
+            && self.lanes.take_growing(slot, batch).is_none()
+        {
             self.give_up(slot);
-            return 0;
-        };
-        count
+        }
+    }
+
+    /// As [`Self::take_growing`], of every worker.
+    #[cold]
+    pub fn drain_growing(&mut self) {
+        if self.lanes.batches.is_empty() {
+            return;
+        }
+        for slot in 0..self.lanes.lanes.len() {
+            self.take_growing(SlotId(u16::try_from(slot).unwrap_or(u16::MAX)));
+        }
+        self.settle();
     }
 
     /// Reads nothing more of a damaged ring, and has its worker killed.
@@ -194,7 +212,7 @@ pub(crate) fn read_arrival<W: Words>(record: &Record<'_, W>) -> Result<Arrival, 
             record.append_to(8, word as u32, &mut part)?;
             Ok(Arrival::Request(word, part))
         }
-        Kind::Result => Ok(Arrival::Results),
+        Kind::Results => Ok(Arrival::Results),
         Kind::Wait => Ok(Arrival::Wait(TaskId::from_word(record.word(0)?), record.word(1)? != 0)),
         other => Err(FrameError::UnknownKind(other as u8)),
     }

@@ -4,16 +4,14 @@ use std::collections::{HashMap, VecDeque};
 
 use gristmill_core::Payload;
 use gristmill_shm::{Record, Words};
-use gristmill_wire::{
-    FrameError, FunctionId, PayloadKind, RESULT_WORDS, ResultFrame, TaskId, Verdict,
-};
+use gristmill_wire::{BatchResults, FunctionId, PayloadKind, TaskId, Verdict};
 
 use crate::bundle::{Bundles, Encoded};
 
 /// Results of calls, in order, one behind the other.
 #[derive(Debug, Default)]
 pub struct Results {
-    /// For each: the low half of its frame, and its bytes unless they are in the arena.
+    /// As they travel; they were checked.
     bytes: Vec<u8>,
     /// Where the next one is.
     at: usize,
@@ -40,34 +38,19 @@ pub enum CallValue<'a> {
     Blocks(Encoded),
 }
 
-const HEAD: usize = 4;
-/// Where a result's bytes begin in its record.
-#[expect(clippy::cast_possible_truncation, reason = "a handful of words")]
-const RESULTS_AT: u32 = RESULT_WORDS as u32 * 8;
-
-/// The low half of a frame.
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "the low half is kept")]
-const fn head(frame: &ResultFrame) -> [u8; HEAD] {
-    (frame.words()[0] as u32).to_le_bytes()
-}
-
 impl Results {
     /// The next result.
     #[inline]
     pub fn take(&mut self) -> Option<CallResult<'_>> {
-        let head = self.bytes.get(self.at..)?.first_chunk::<HEAD>()?;
-        let word = u32::from_le_bytes(*head);
-        let frame = ResultFrame::from_words([u64::from(word)]).expect("it was read before");
-        let start = self.at + HEAD;
+        let mut rest = BatchResults::new(self.bytes.get(self.at..)?);
+        let (frame, bytes) = rest.take().expect("it was checked")?;
+        self.at = self.bytes.len() - rest.remaining();
+        self.count -= 1;
         let value = if frame.payload == PayloadKind::Inline {
-            self.at = start + frame.payload_size as usize;
-            CallValue::Inline(&self.bytes[start..self.at])
+            CallValue::Inline(bytes)
         } else {
-            self.at = start;
             CallValue::Blocks(self.bundles.pop_front().expect("one for each such result"))
         };
-        self.count -= 1;
         Some(CallResult { verdict: frame.verdict, value })
     }
 
@@ -81,41 +64,6 @@ impl Results {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.count == 0
-    }
-
-    /// Copies a result out of its record.
-    #[inline]
-    fn push_inline<W: Words>(
-        &mut self,
-        frame: &ResultFrame,
-        record: &Record<'_, W>,
-    ) -> Result<(), FrameError> {
-        if frame.payload_size <= 8 && record.body_size() > RESULTS_AT {
-            return self.push_word(frame, record);
-        }
-        let before = self.bytes.len();
-        self.bytes.extend_from_slice(&head(frame));
-        let outcome = record.append_to(RESULTS_AT, frame.payload_size, &mut self.bytes);
-        match outcome {
-            Ok(()) => self.count += 1,
-            Err(_) => self.bytes.truncate(before),
-        }
-        outcome
-    }
-
-    /// As [`Self::push_inline`], for the bytes of one word: most results.
-    #[inline]
-    fn push_word<W: Words>(
-        &mut self,
-        frame: &ResultFrame,
-        record: &Record<'_, W>,
-    ) -> Result<(), FrameError> {
-        let mut bytes = [0; HEAD + 8];
-        bytes[..HEAD].copy_from_slice(&head(frame));
-        bytes[HEAD..].copy_from_slice(&record.word(RESULTS_AT / 8)?.to_le_bytes());
-        self.bytes.extend_from_slice(&bytes[..HEAD + frame.payload_size as usize]);
-        self.count += 1;
-        Ok(())
     }
 }
 
@@ -220,51 +168,56 @@ impl Batches {
     }
 }
 
+/// What was taken in of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Intake {
+    /// Results.
+    pub count: usize,
+    /// Their bytes.
+    pub size: u32,
+}
+
 impl Collected {
-    /// Takes a result in; `adopt` takes over the blocks of one in the arena. False when it is damaged, or one too many.
-    #[inline]
+    /// Takes in the results of a record from its byte `from` on; `adopt` takes over the blocks of one in the arena. `None`,
+    /// and nothing taken, when one is damaged or there are too many.
     pub fn take_in<W: Words>(
         &mut self,
-        record: &Record<'_, W>,
+        (record, from): (&Record<'_, W>, u32),
         bundles: &mut Bundles,
-        adopt: impl FnOnce(&mut Bundles, &[u8]) -> Option<Payload>,
-    ) -> bool {
-        if self.count >= self.calls {
-            return false;
-        }
-        let Ok(frame) = record.words(0).and_then(ResultFrame::from_words) else { return false };
-        let is_sound = match (frame.payload, self.is_released) {
-            (PayloadKind::Inline, false) => self.ready.push_inline(&frame, record).is_ok(),
-            (PayloadKind::Inline, true) => true,
-            _ => self.take_in_blocks(&frame, record, bundles, adopt),
+        mut adopt: impl FnMut(&mut Bundles, &[u8]) -> Option<Payload>,
+    ) -> Option<Intake> {
+        let ready = &mut self.ready;
+        let (start, bundles_before) = (ready.bytes.len(), ready.bundles.len());
+        let mut read = || {
+            record.append_parts(from, &mut ready.bytes).ok()?;
+            let mut rest = BatchResults::new(&ready.bytes[start..]);
+            let (size, mut count) = (rest.remaining(), 0);
+            while let Some((frame, bytes)) = rest.take().ok()? {
+                count += 1;
+                if frame.payload != PayloadKind::Inline {
+                    ready.bundles.push_back(receive(&adopt(bundles, bytes)?, bundles));
+                }
+            }
+            Some(Intake { count, size: u32::try_from(size).ok()? })
         };
-        self.count += u32::from(is_sound);
-        is_sound
+        let intake = read().filter(|intake| intake.count <= (self.calls - self.count) as usize);
+        if intake.is_none() || self.is_released {
+            ready.bytes.truncate(start);
+            ready.bundles.truncate(bundles_before);
+        }
+        let intake = intake?;
+        self.count += u32::try_from(intake.count).unwrap_or(u32::MAX);
+        ready.count += if self.is_released { 0 } else { intake.count };
+        Some(intake)
     }
+}
 
-    #[cold]
-    fn take_in_blocks<W: Words>(
-        &mut self,
-        frame: &ResultFrame,
-        record: &Record<'_, W>,
-        bundles: &mut Bundles,
-        adopt: impl FnOnce(&mut Bundles, &[u8]) -> Option<Payload>,
-    ) -> bool {
-        let mut descriptor = Vec::new();
-        if record.append_to(RESULTS_AT, frame.payload_size, &mut descriptor).is_err() {
-            return false;
-        }
-        let Some(payload) = adopt(bundles, &descriptor) else { return false };
-        let encoded = Encoded::new(&payload, bundles, false);
-        if let Some(block) = payload.block() {
-            // The blocks are the result's now.
-            bundles.remove(block);
-        }
-        if !self.is_released {
-            self.ready.bytes.extend_from_slice(&head(frame));
-            self.ready.count += 1;
-            self.ready.bundles.push_back(encoded);
-        }
-        true
+/// A result with blocks, which are its own from now on.
+#[cold]
+fn receive(payload: &Payload, bundles: &mut Bundles) -> Encoded {
+    let encoded = Encoded::new(payload, bundles, false);
+    if let Some(block) = payload.block() {
+        bundles.remove(block);
     }
+    encoded
 }

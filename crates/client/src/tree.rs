@@ -301,10 +301,7 @@ impl Inner {
     fn bury(&mut self, slot: SlotId, cause: LossCause, oom: bool, detail: String) {
         let now = self.lanes.read_clock();
         self.drain_lane(slot, usize::MAX, now);
-        let Some(lane) = self.lanes.lane(slot) else { return };
-        let written = lane.ends.control.progress().written();
-        lane.ends.results.accept_withheld(written);
-        self.drain_lane(slot, usize::MAX, now);
+        self.take_growing(slot);
         let Some(lane) = self.lanes.lane(slot) else { return };
         if !lane.is_ready {
             if cause == LossCause::Keeper && self.tree.keepers_lost <= KEEPERS_LOST_MAX {

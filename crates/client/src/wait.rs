@@ -7,6 +7,7 @@ use gristmill_core::Load;
 use gristmill_sync::futex::Woken;
 use gristmill_wire::TaskId;
 
+use crate::batch::Patience;
 use crate::client::Client;
 use crate::inner::Inner;
 use crate::lanes::Watch;
@@ -33,6 +34,8 @@ const STREAM: u64 = 8;
 /// How long a stream is then left alone between two looks, about half a microsecond: each look takes the line that is
 /// being written away from its writer.
 const STREAM_PAUSES: u32 = 20;
+/// Pauses between two looks of a patient wait, about 2 microseconds.
+const QUIET_PAUSES: u32 = 80;
 
 impl Client {
     /// Waits until `task` is final; false when `limit` has passed or a signal arrived.
@@ -57,16 +60,16 @@ impl Client {
         limit: Duration,
         is_done: impl Fn(&Inner) -> bool,
     ) -> bool {
-        self.wait_quietly(tasks, limit, 0, is_done)
+        self.wait_patiently(tasks, limit, None, is_done)
     }
 
-    /// As [`Self::wait_until`], with `quiet` pauses between two looks although something has arrived: for who waits for
-    /// the last of several results.
-    pub(crate) fn wait_quietly(
+    /// As [`Self::wait_until`]; with `patience`, for the last of several results: looks rarely, although something arrives,
+    /// and then at what workers have not finished too.
+    pub(crate) fn wait_patiently(
         &self,
         tasks: &[TaskId],
         limit: Duration,
-        quiet: u32,
+        patience: Option<&Patience>,
         is_done: impl Fn(&Inner) -> bool,
     ) -> bool {
         let start = Instant::now();
@@ -74,13 +77,16 @@ impl Client {
         let mut inner = self.lock();
         loop {
             inner.drain();
+            if patience.is_some_and(Patience::is_over) {
+                inner.drain_growing();
+            }
             let left = limit.saturating_sub(start.elapsed());
             let done = is_done(&inner);
             if done || left.is_zero() {
                 self.leave(inner, is_leader);
                 return done;
             }
-            if quiet == 0 {
+            if patience.is_none() {
                 inner.spread();
             }
             if let Some(nap) = inner.nap_length(self.cores())
@@ -94,7 +100,7 @@ impl Client {
             let pauses = if inner.core.in_flight() > STREAM { STREAM_PAUSES } else { 1 };
             let window = self.spin_beside(&inner.core.load()).min(left);
             drop(inner);
-            for _ in 0..quiet {
+            for _ in 0..patience.map_or(0, |_| QUIET_PAUSES) {
                 gristmill_sync::hint::spin_loop();
             }
             let has_arrived = self.poll(&watch, window, pauses);

@@ -52,7 +52,6 @@ mod cost {
                     let sequence = record.sequence();
                     let _ = progress.claim(&record, mode);
                     progress.start(sequence, ticks());
-                    progress.written(sequence + 1);
                     progress.end(sequence);
                 }
                 let _ = worker.tasks.consume();

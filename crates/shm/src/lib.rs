@@ -25,8 +25,8 @@ pub use batch::{BatchProgress, CallWord, StopWord};
 pub use bell::Bell;
 pub use progress::{Claim, Fate, ProgressLine, ProgressReader, ProgressWriter, Running};
 pub use ring::{
-    BeginError, Consumer, Corrupt, HeapWords, HeldRecord, LayoutError, Producer, Record,
-    RecordWriter, RingLayout, RingWatch, Sequence, Tail, TakeBack, Words,
+    BeginError, Consumer, Corrupt, HeapWords, LayoutError, Producer, Record, RecordWriter,
+    RingLayout, RingWatch, Sequence, Tail, TakeBack, Words,
 };
 #[cfg(not(gristmill_loom))]
 pub use segment::{

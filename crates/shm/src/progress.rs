@@ -92,11 +92,10 @@ impl ProgressWriter<'_> {
         self.0.started.store(sequence + 1, Ordering::Release); // PAIRS: started (`started`)
     }
 
-    /// Notes that `count` records of the result ring are written, published or withheld. Comes after
-    /// the bytes and before [`Self::end`].
+    /// Notes up to which position the result ring is written, by a record that grows.
     #[inline]
-    pub fn written(self, count: Sequence) {
-        self.0.written.store(count, Ordering::Release); // PAIRS: written (`written`)
+    pub fn written(self, position: u64) {
+        self.0.written.store(position, Ordering::Release); // PAIRS: written (`written`)
     }
 
     /// Notes that a record's answer is written and its user's code has returned.
@@ -150,10 +149,11 @@ impl ProgressReader<'_> {
         self.0.ended.load(Ordering::Acquire) // PAIRS: ended (`end`)
     }
 
-    /// Records of the result ring whose bytes are written, though their publication may be withheld.
+    /// Up to which position the result ring is written, by the last record that grew; asked for before
+    /// [`Consumer::peek_growing`](crate::Consumer::peek_growing).
     #[inline]
     #[must_use]
-    pub fn written(self) -> Sequence {
+    pub fn written(self) -> u64 {
         self.0.written.load(Ordering::Acquire) // PAIRS: written (`ProgressWriter::written`)
     }
 
@@ -195,7 +195,7 @@ impl ProgressReader<'_> {
     }
 
     /// What became of a record without an answer, once the worker is known to be dead and every answer
-    /// up to [`Self::written`] was read.
+    /// was read.
     #[must_use]
     pub fn fate_of_unanswered(self, sequence: Sequence) -> Fate {
         if sequence < self.started() { Fate::Started } else { Fate::Unstarted }

@@ -7,14 +7,14 @@
 mod batch;
 #[path = "loom/bell.rs"]
 mod bell;
+#[path = "loom/growing.rs"]
+mod growing;
 #[path = "loom/publication.rs"]
 mod publication;
 #[path = "loom/room.rs"]
 mod room;
 #[path = "loom/take_back.rs"]
 mod take_back;
-#[path = "loom/withheld.rs"]
-mod withheld;
 
 use gristmill_shm::{Consumer, HeapWords, Producer, RingLayout};
 

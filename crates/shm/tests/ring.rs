@@ -2,6 +2,8 @@
 //! else does, whatever the other side writes.
 #![cfg(not(gristmill_loom))]
 
+use std::collections::VecDeque;
+
 use gristmill_shm::{
     BeginError, Consumer, Corrupt, HeapWords, Producer, ProgressLine, RingLayout, Segment,
     SegmentOptions, TakeBack, Words,
@@ -25,14 +27,10 @@ fn body(size: usize, seed: u64) -> Vec<u8> {
     (0..size).map(|_| random.next().to_le_bytes()[0]).collect()
 }
 
-fn write<W: Words>(
-    producer: &mut Producer<W>,
-    bytes: &[u8],
-    held: bool,
-) -> Result<u64, BeginError> {
+fn write<W: Words>(producer: &mut Producer<W>, bytes: &[u8]) -> Result<u64, BeginError> {
     let mut record = producer.begin(Kind::Task, 7, bytes.len())?;
     record.bytes(0, bytes);
-    Ok(if held { record.commit_held() } else { record.commit() })
+    Ok(record.commit())
 }
 
 fn read_expecting<W: Words>(consumer: &mut Consumer<W>, sequence: u64, expected: &[u8]) {
@@ -50,8 +48,8 @@ fn read_expecting<W: Words>(consumer: &mut Consumer<W>, sequence: u64, expected:
 #[derive(Debug, Clone)]
 enum Step {
     Write(usize),
-    Hold(usize),
-    Publish,
+    Grow(usize),
+    EndGrowing,
     Read(usize),
 }
 
@@ -59,47 +57,99 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         4 => (0usize..1008).prop_map(Step::Write),
         4 => (0usize..64).prop_map(Step::Write),
-        2 => (0usize..200).prop_map(Step::Hold),
-        1 => Just(Step::Publish),
+        6 => (1usize..200).prop_map(Step::Grow),
+        1 => Just(Step::EndGrowing),
         4 => (1usize..8).prop_map(Step::Read),
     ];
     prop::collection::vec(step, 1..300)
 }
 
-/// Runs a program and compares with a queue.
-fn compare<W: Words>(mut producer: Producer<W>, mut consumer: Consumer<W>, program: &[Step]) {
-    let (mut written, mut read, mut visible) = (Vec::new(), 0, 0);
-    for step in program {
+/// Both ends of a ring, and what went through them.
+struct Pair<W: Words> {
+    producer: Producer<W>,
+    consumer: Consumer<W>,
+    /// What was committed and not read: bodies, and whether they grew.
+    queue: VecDeque<(Vec<u8>, bool)>,
+    /// The parts of the record that grows, padded, and up to where the ring is written.
+    growing: Option<(Vec<u8>, u64)>,
+    read: u64,
+}
+
+impl<W: Words> Pair<W> {
+    fn run(&mut self, step: &Step, seed: u64) {
         match *step {
-            Step::Write(size) | Step::Hold(size) => {
-                let held = matches!(step, Step::Hold(_));
-                let bytes = body(size, written.len() as u64);
-                match write(&mut producer, &bytes, held) {
-                    Ok(sequence) => {
-                        assert_eq!(sequence, written.len() as u64);
-                        written.push(bytes);
-                        visible = if held { visible } else { written.len() };
-                    }
-                    Err(BeginError::Full { .. }) => assert!(read < written.len(), "not drained"),
+            Step::Write(size) => {
+                let bytes = body(size, seed);
+                let written = write(&mut self.producer, &bytes);
+                self.growing_ended();
+                match written {
+                    Ok(_) => self.queue.push_back((bytes, false)),
+                    Err(BeginError::Full { .. }) => assert!(!self.queue.is_empty(), "drained"),
                     Err(other) => panic!("{other}"),
                 }
             }
-            Step::Publish => {
-                producer.publish();
-                visible = written.len();
+            Step::Grow(size) => self.grow(&body(size, seed)),
+            Step::EndGrowing => {
+                self.producer.end_growing();
+                self.growing_ended();
             }
             Step::Read(count) => {
-                for _ in 0..count.min(visible - read) {
-                    read_expecting(&mut consumer, read as u64, &written[read]);
-                    read += 1;
-                }
-                if read == visible {
-                    assert!(consumer.peek().expect("no corruption").is_none());
-                    let _ = consumer.publish_tail();
-                }
+                (0..count).for_each(|_| self.read());
+                let _ = self.consumer.publish_tail();
             }
         }
     }
+
+    fn growing_ended(&mut self) {
+        self.queue.extend(self.growing.take().map(|(parts, _)| (parts, true)));
+    }
+
+    fn grow(&mut self, part: &[u8]) {
+        let mut written = self.producer.grow(part);
+        if written.is_none() {
+            let begun = self.producer.begin_growing(Kind::Results, part.len().max(400));
+            self.growing_ended();
+            match begun {
+                Ok(()) => written = self.producer.grow(part),
+                Err(BeginError::Full { .. }) => return,
+                Err(other) => panic!("{other}"),
+            }
+        }
+        let (parts, position) = self.growing.get_or_insert_default();
+        parts.extend_from_slice(part);
+        parts.resize(parts.len().next_multiple_of(8), 0);
+        *position = written.expect("it has room");
+    }
+
+    fn read(&mut self) {
+        let Some((expected, has_grown)) = self.queue.pop_front() else { return self.look() };
+        if has_grown {
+            let record = self.consumer.peek().expect("no corruption").expect("it was ended");
+            let mut found = Vec::new();
+            record.append_parts(0, &mut found).expect("all of it");
+            assert_eq!(found, expected);
+            let _ = self.consumer.consume();
+        } else {
+            read_expecting(&mut self.consumer, self.read, &expected);
+        }
+        self.read += 1;
+    }
+
+    /// Everything committed was read: looks at what grows.
+    fn look(&mut self) {
+        assert!(self.consumer.peek().expect("no corruption").is_none());
+        let Some((parts, position)) = &self.growing else { return };
+        let record = self.consumer.peek_growing(Kind::Results, *position).expect("no corruption");
+        let mut found = Vec::new();
+        record.expect("it grows").append_parts(0, &mut found).expect("all of it");
+        assert_eq!(&found, parts);
+    }
+}
+
+/// Runs a program and compares with a queue.
+fn compare<W: Words>(producer: Producer<W>, consumer: Consumer<W>, program: &[Step]) {
+    let mut pair = Pair { producer, consumer, queue: VecDeque::new(), growing: None, read: 0 };
+    (0..).zip(program).for_each(|(seed, step)| pair.run(step, seed));
 }
 
 proptest! {
@@ -131,14 +181,18 @@ proptest! {
                 u64::from(size * 8) | (u64::from(kind) << 32) | (u64::from(sequence) << 48)
             }),
         ], 32),
-        withheld: u64,
+        written: u64,
     ) {
         let (_, mut consumer, memory) = heap_ring(256);
         for (index, &word) in (0..).zip(&words) {
             memory.data(index).store(word, Ordering::Relaxed);
         }
-        consumer.accept_withheld(withheld);
         for _ in 0..1000 {
+            if let Ok(Some(record)) = consumer.peek_growing(Kind::Results, written) {
+                let mut parts = Vec::new();
+                let _ = record.append_parts(8, &mut parts);
+                prop_assert!(parts.len() <= 240);
+            }
             let Ok(Some(record)) = consumer.peek() else { break };
             let size = record.body_size();
             prop_assert!(size <= 240);
@@ -152,7 +206,7 @@ proptest! {
     fn any_part_of_a_body_can_be_read(size in 1usize..200, from in 0usize..200, count in 0usize..200) {
         let (mut producer, mut consumer, _) = heap_ring(CAPACITY);
         let bytes = body(size, 3);
-        write(&mut producer, &bytes, false).expect("an empty ring has room");
+        write(&mut producer, &bytes).expect("an empty ring has room");
         let record = consumer.peek().expect("no corruption").expect("a record is there");
         let mut found = vec![0; count];
         let offset = u32::try_from(from).expect("small");
@@ -174,8 +228,8 @@ proptest! {
 fn a_body_beyond_a_quarter_of_the_ring_is_refused() {
     let (mut producer, _, _) = heap_ring(CAPACITY);
     assert_eq!(producer.max_body(), 1008);
-    assert!(write(&mut producer, &[0; 1008], false).is_ok());
-    let error = write(&mut producer, &[0; 1009], false).expect_err("it is too large");
+    assert!(write(&mut producer, &[0; 1008]).is_ok());
+    let error = write(&mut producer, &[0; 1009]).expect_err("it is too large");
     assert_eq!(error, BeginError::TooLarge { size: 1009, limit: 1008 });
     assert!(!error.is_retryable());
 }
@@ -183,8 +237,8 @@ fn a_body_beyond_a_quarter_of_the_ring_is_refused() {
 #[test]
 fn a_full_ring_says_how_much_is_free_and_takes_records_again() {
     let (mut producer, mut consumer, _) = heap_ring(256);
-    while write(&mut producer, &[1; 16], false).is_ok() {}
-    let error = write(&mut producer, &[1; 16], false).expect_err("it is full");
+    while write(&mut producer, &[1; 16]).is_ok() {}
+    let error = write(&mut producer, &[1; 16]).expect_err("it is full");
     assert_eq!(error, BeginError::Full { size: 32, free: 32 });
     assert!(!producer.has_room(16));
     read_expecting(&mut consumer, 0, &[1; 16]);
@@ -198,7 +252,7 @@ fn a_tail_that_no_reader_stores_is_an_error() {
     let (mut producer, _, memory) = heap_ring(256);
     memory.tail().store(1 << 40, Ordering::Relaxed);
     let error = loop {
-        if let Err(error) = write(&mut producer, &[1; 16], false) {
+        if let Err(error) = write(&mut producer, &[1; 16]) {
             break error;
         }
     };
@@ -213,7 +267,7 @@ fn a_record_that_is_abandoned_leaves_no_trace() {
         producer.begin(Kind::Task, 0, 40).expect("nothing was written").word(0, u64::MAX);
     }
     assert!(consumer.peek().expect("no corruption").is_none());
-    write(&mut producer, &[5; 3], false).expect("nothing was written");
+    write(&mut producer, &[5; 3]).expect("nothing was written");
     read_expecting(&mut consumer, 0, &[5; 3]);
 }
 
@@ -235,7 +289,7 @@ fn take_back_divides_at_the_claim() {
     let progress = ProgressLine::default();
     let mode = BarrierMode::Fence;
     for _ in 0..4 {
-        write(&mut producer, &[1; 8], false).expect("there is room");
+        write(&mut producer, &[1; 8]).expect("there is room");
     }
     let first = consumer.peek().expect("no corruption").expect("a record is there");
     let _ = progress.writer().claim(&first, mode);
@@ -255,16 +309,33 @@ fn take_back_divides_at_the_claim() {
 }
 
 #[test]
-fn a_record_that_was_read_or_is_still_held_is_not_touched_by_take_back() {
+fn a_record_that_was_read_is_not_touched_by_take_back() {
     let (mut producer, mut consumer, _) = heap_ring(256);
     let progress = ProgressLine::default();
-    write(&mut producer, &[1; 8], false).expect("there is room");
+    write(&mut producer, &[1; 8]).expect("there is room");
     read_expecting(&mut consumer, 0, &[1; 8]);
     let _ = consumer.publish_tail();
-    write(&mut producer, &[2; 8], true).expect("there is room");
-    let outcome = producer.take_back(&[0, 1], progress.reader(), BarrierMode::Fence);
-    assert_eq!(outcome, [(0, TakeBack::Undecided), (1, TakeBack::Undecided)]);
-    producer.publish();
-    let record = consumer.peek().expect("no corruption").expect("a record is there");
-    assert_eq!(record.word(0), Ok(u64::from_le_bytes([2; 8])));
+    let outcome = producer.take_back(&[0], progress.reader(), BarrierMode::Fence);
+    assert_eq!(outcome, [(0, TakeBack::Undecided)]);
+}
+
+#[test]
+fn a_record_that_grows_is_ended_by_the_next_one_and_one_without_parts_leaves_no_trace() {
+    let (mut producer, mut consumer, _) = heap_ring(4096);
+    producer.begin_growing(Kind::Results, 100).expect("there is room");
+    assert_eq!(producer.end_growing(), None);
+    assert!(consumer.peek().expect("no corruption").is_none());
+    assert_eq!(producer.grow(&[1]), None, "none grows");
+    producer.begin_growing(Kind::Results, 16).expect("there is room");
+    assert_eq!(producer.grow(&[1; 8]), Some(32));
+    assert_eq!(producer.grow(&[2; 9]), None, "it has no room");
+    assert_eq!(producer.grow(&[2; 3]), Some(40));
+    assert_eq!(write(&mut producer, &[3]), Ok(1));
+    let record = consumer.peek().expect("no corruption").expect("it was ended");
+    let mut parts = Vec::new();
+    record.append_parts(8, &mut parts).expect("all of it");
+    assert_eq!(parts, [2, 2, 2, 0, 0, 0, 0, 0], "parts are padded");
+    assert!(record.append_parts(24, &mut parts).is_err());
+    let _ = consumer.consume();
+    read_expecting(&mut consumer, 1, &[3]);
 }

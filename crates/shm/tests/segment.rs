@@ -36,7 +36,6 @@ fn echo(lane: &mut WorkerLane) {
                 lane.control.peer_bell().ring(mode);
             }
         }
-        lane.results.publish();
         let _ = lane.tasks.publish_tail();
         lane.control.peer_bell().ring(mode);
         if !is_leaving {
@@ -51,11 +50,10 @@ fn answer(lane: &mut WorkerLane, word: u64) {
         match lane.results.begin(Kind::Answer, 0, 8) {
             Ok(mut record) => {
                 record.word(0, word);
-                record.commit_held();
+                record.commit();
                 break;
             }
             Err(BeginError::Full { .. }) => {
-                lane.results.publish();
                 lane.control.peer_bell().ring(mode);
                 lane.results.want_room(true);
                 let results = &mut lane.results;
@@ -65,11 +63,7 @@ fn answer(lane: &mut WorkerLane, word: u64) {
             Err(other) => panic!("{other}"),
         }
     }
-    lane.control.progress().written(lane.results.next_sequence());
-    if lane.results.held_count() >= 16 {
-        lane.results.publish();
-        lane.control.peer_bell().ring(mode);
-    }
+    lane.control.peer_bell().ring(mode);
 }
 
 /// Sends `count` tasks and a stop, and reads every answer, sleeping whenever there is nothing to do.
@@ -148,30 +142,25 @@ fn every_task_is_answered_by_another_process() {
 }
 
 #[test]
-fn a_killed_worker_s_withheld_answers_are_read_and_its_slot_is_used_again() {
+fn a_killed_worker_s_last_results_are_read_and_its_slot_is_used_again() {
     let segment = Segment::create(&OPTIONS).expect("there is memory");
     for epoch in 1..4 {
         segment.reset_lane(SlotId(0), Epoch(epoch)).expect("slot 0 exists");
         let mut client = segment.client_lane(SlotId(0)).expect("slot 0 exists");
         let mut worker = reopen(&segment).worker_lane(SlotId(0)).expect("slot 0 exists");
         assert_eq!(worker.control.epoch(), Epoch(epoch));
-        for _ in 0..3 {
-            client.tasks.begin(Kind::Task, 0, 8).expect("there is room").commit();
+        worker.results.begin_growing(Kind::Results, 64).expect("there is room");
+        for part in 0..2 {
+            let written = worker.results.grow(&[part; 8]).expect("there is room");
+            worker.control.progress().written(written);
         }
-        for word in 0..2 {
-            worker.control.progress().start(word, 0);
-            answer(&mut worker, word);
-            worker.control.progress().end(word);
-        }
-        drop(worker); // killed before it published
+        drop(worker); // killed before it committed
         assert!(client.results.peek().expect("no corruption").is_none());
-        client.results.accept_withheld(client.control.progress().written());
-        for word in 0..2 {
-            let record = client.results.peek().expect("no corruption").expect("it was written");
-            assert_eq!(record.word(0), Ok(word));
-            let _ = client.results.consume();
-        }
-        assert!(client.results.peek().expect("no corruption").is_none());
+        let written = client.control.progress().written();
+        let record = client.results.peek_growing(Kind::Results, written).expect("no corruption");
+        let mut parts = Vec::new();
+        record.expect("it grew").append_parts(0, &mut parts).expect("all of it");
+        assert_eq!(parts, [[0; 8], [1; 8]].concat());
     }
 }
 

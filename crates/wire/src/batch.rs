@@ -1,9 +1,7 @@
-//! Batches: several calls of one function in one task record, and the results that come back one by one.
+//! Batches: several calls of one function in one task record, and their results.
 
-use crate::{FrameError, PayloadKind, Span, Verdict};
+use crate::{FrameError, PayloadKind, Verdict, padded_size};
 
-/// Words of a [`ResultFrame`].
-pub const RESULT_WORDS: usize = 1;
 /// Calls in one batch, at most: a worker counts them in 16 bits.
 pub const BATCH_MAX: u32 = 1 << 15;
 
@@ -67,7 +65,7 @@ impl<'a> BatchCalls<'a> {
     }
 }
 
-/// The fixed part of a result record: what came of the next call of the batch that runs. `payload_size` bytes follow.
+/// The fixed part of a result: what came of one call. `payload_size` bytes follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResultFrame {
     /// `Returned`, `Raised` or `Interrupted`.
@@ -76,41 +74,79 @@ pub struct ResultFrame {
     pub payload: PayloadKind,
     /// Bytes that follow: fewer than 2^24.
     pub payload_size: u32,
-    /// From the start of the call to its end.
-    pub ran: Span,
 }
 
 impl ResultFrame {
+    /// Bytes of the frame.
+    pub const SIZE: usize = 4;
     const SIZE_BITS: u32 = 24;
 
-    /// The frame as it travels: size in 24 bits, verdict and payload kind in 4 each, span in 32.
+    /// The frame as it travels: size in 24 bits, verdict and payload kind in 4 each.
     #[must_use]
-    pub const fn words(&self) -> [u64; RESULT_WORDS] {
+    #[inline]
+    pub const fn bytes(&self) -> [u8; Self::SIZE] {
         debug_assert!(self.payload_size < 1 << Self::SIZE_BITS, "a ring's record is smaller");
-        [self.payload_size as u64
-            | ((self.verdict as u64) << Self::SIZE_BITS)
-            | ((self.payload as u64) << (Self::SIZE_BITS + 4))
-            | ((self.ran.bits() as u64) << 32)]
+        let kinds = self.verdict as u32 | ((self.payload as u32) << 4);
+        (self.payload_size | (kinds << Self::SIZE_BITS)).to_le_bytes()
     }
 
     /// Reads a frame.
     ///
     /// # Errors
     /// [`FrameError::UnknownVerdict`] (also for one that no call has), [`FrameError::UnknownPayload`].
-    #[expect(clippy::cast_possible_truncation, reason = "fields of packed words")]
-    pub const fn from_words([word]: [u64; RESULT_WORDS]) -> Result<Self, FrameError> {
-        let verdict = ((word >> Self::SIZE_BITS) & 15) as u8;
-        let verdict = match Verdict::from_byte(verdict) {
+    #[inline]
+    pub const fn from_bytes(bytes: [u8; Self::SIZE]) -> Result<Self, FrameError> {
+        let kinds = bytes[3];
+        let verdict = match Verdict::from_byte(kinds & 15) {
             Ok(known) if known.has_started() => known,
-            Ok(_) => return Err(FrameError::UnknownVerdict(verdict)),
+            Ok(_) => return Err(FrameError::UnknownVerdict(kinds & 15)),
             Err(error) => return Err(error),
         };
-        let payload = match PayloadKind::from_byte(((word >> (Self::SIZE_BITS + 4)) & 15) as u8) {
+        let payload = match PayloadKind::from_byte(kinds >> 4) {
             Ok(payload) => payload,
             Err(error) => return Err(error),
         };
-        let payload_size = word as u32 & ((1 << Self::SIZE_BITS) - 1);
-        Ok(Self { verdict, payload, payload_size, ran: Span::from_bits((word >> 32) as u32) })
+        let payload_size = u32::from_le_bytes(bytes) & ((1 << Self::SIZE_BITS) - 1);
+        Ok(Self { verdict, payload, payload_size })
+    }
+}
+
+/// The results of several calls, in order: each is its [`ResultFrame`] and its payload, padded to 8 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchResults<'a>(&'a [u8]);
+
+impl<'a> BatchResults<'a> {
+    /// Reads results, one behind the other.
+    #[must_use]
+    #[inline]
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// Bytes of the results that were not taken yet.
+    #[must_use]
+    #[inline]
+    pub const fn remaining(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The next result; `None` at the end.
+    ///
+    /// # Errors
+    /// [`FrameError::Truncated`], and as [`ResultFrame::from_bytes`].
+    #[inline]
+    pub fn take(&mut self) -> Result<Option<(ResultFrame, &'a [u8])>, FrameError> {
+        let Some(head) = self.0.first_chunk() else {
+            let truncated =
+                FrameError::Truncated { needed: ResultFrame::SIZE, found: self.0.len() };
+            return if self.0.is_empty() { Ok(None) } else { Err(truncated) };
+        };
+        let frame = ResultFrame::from_bytes(*head)?;
+        let needed = ResultFrame::SIZE + frame.payload_size as usize;
+        let truncated = FrameError::Truncated { needed, found: self.0.len() };
+        let (result, rest) = self.0.split_at_checked(padded_size(needed)).ok_or(truncated)?;
+        self.0 = rest;
+        Ok(Some((frame, &result[ResultFrame::SIZE..needed])))
     }
 }
 
@@ -125,11 +161,9 @@ mod tests {
             verdict: Verdict::Raised,
             payload: PayloadKind::Arena,
             payload_size: 0x0003_0201,
-            ran: Span::from_ticks(7),
         };
-        let bytes = frame.words()[0].to_le_bytes();
-        assert_eq!(bytes, [1, 2, 3, 0x12, 7, 0, 0, 0]);
-        assert_eq!(ResultFrame::from_words(frame.words()), Ok(frame));
+        assert_eq!(frame.bytes(), [1, 2, 3, 0x12]);
+        assert_eq!(ResultFrame::from_bytes(frame.bytes()), Ok(frame));
     }
 
     #[test]
@@ -163,9 +197,35 @@ mod tests {
         }
 
         #[test]
-        fn any_word_decodes_to_itself_or_is_refused(word: u64) {
-            if let Ok(frame) = ResultFrame::from_words([word]) {
-                prop_assert_eq!(frame.words(), [word]);
+        fn any_head_decodes_to_itself_or_is_refused(bytes: [u8; 4]) {
+            if let Ok(frame) = ResultFrame::from_bytes(bytes) {
+                prop_assert_eq!(frame.bytes(), bytes);
+            }
+        }
+
+        #[test]
+        fn results_come_back(payloads: Vec<Vec<u8>>) {
+            let mut bytes = Vec::new();
+            for payload in &payloads {
+                let payload_size = u32::try_from(payload.len()).expect("small");
+                let (verdict, kind) = (Verdict::Returned, PayloadKind::Inline);
+                bytes.extend(ResultFrame { verdict, payload: kind, payload_size }.bytes());
+                bytes.extend(payload);
+                bytes.resize(padded_size(bytes.len()), 0);
+            }
+            let mut read = BatchResults::new(&bytes);
+            for payload in &payloads {
+                let (frame, found) = read.take().expect("sound").expect("one more");
+                prop_assert_eq!((frame.verdict, found), (Verdict::Returned, payload.as_slice()));
+            }
+            prop_assert_eq!(read.take(), Ok(None));
+        }
+
+        #[test]
+        fn any_results_end_or_are_refused(bytes: Vec<u8>) {
+            let mut read = BatchResults::new(&bytes);
+            while let Ok(Some((frame, payload))) = read.take() {
+                prop_assert_eq!(payload.len(), frame.payload_size as usize);
             }
         }
     }

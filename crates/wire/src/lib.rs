@@ -22,7 +22,7 @@ mod task;
 
 pub use answer::{ANSWER_WORDS, AnswerFrame, Verdict};
 pub use arena::{ArenaDescriptor, BlockRange};
-pub use batch::{BATCH_MAX, BatchCalls, RESULT_WORDS, ResultFrame};
+pub use batch::{BATCH_MAX, BatchCalls, BatchResults, ResultFrame};
 pub use error::FrameError;
 pub use ids::{Attempt, ContextId, Epoch, FunctionId, SlotId, TaskId};
 pub use nested::{NestedOptions, NestedReply, NestedRequest, ReplyKind};

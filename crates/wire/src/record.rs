@@ -39,8 +39,8 @@ pub enum Kind {
     Keep = 20,
     /// From a worker: kept arena blocks that it has finished with: their count, an offset each.
     Return = 21,
-    /// From a worker: what came of the next call of the batch that runs.
-    Result = 22,
+    /// From a worker: what came of the next calls of the batch that runs.
+    Results = 22,
 }
 
 impl Kind {
@@ -59,7 +59,7 @@ impl Kind {
             19 => Self::Ready,
             20 => Self::Keep,
             21 => Self::Return,
-            22 => Self::Result,
+            22 => Self::Results,
             other => return Err(FrameError::UnknownKind(other)),
         })
     }

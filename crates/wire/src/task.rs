@@ -16,8 +16,8 @@ pub struct TaskFlags(pub u8);
 impl TaskFlags {
     /// A [`TaskExtension`] follows the frame.
     pub const EXTENDED: u8 = 1;
-    /// The payload is several calls of one function: [`BatchCalls`](crate::BatchCalls). A [`ResultFrame`](crate::ResultFrame)
-    /// record for each call comes before the answer.
+    /// The payload is several calls of one function: [`BatchCalls`](crate::BatchCalls). Their
+    /// [`BatchResults`](crate::BatchResults) come before the answer.
     pub const BATCH: u8 = 2;
     /// The payload is sealed with the lease's key. Reserved.
     pub const SEALED: u8 = 4;

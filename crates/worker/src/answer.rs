@@ -1,16 +1,12 @@
 //! Answers on their way out.
 //!
-//! Each is published as soon as it is written, before the next call begins: a call may last for hours, and nobody else
-//! could publish what is withheld meanwhile. What batching would save, the client saves by looking less often while
-//! answers stream in.
+//! Each is published as soon as it is written, before the next call begins: a call may last for hours. The results of a
+//! batch are written one by one too, but into one record, which is published at the end: a client that will not wait for
+//! that, or whose worker has died, reads as far as the worker has come.
 
 use gristmill_shm::{BeginError, WorkerLane};
-use gristmill_wire::{
-    ANSWER_WORDS, AnswerFrame, Kind, PayloadKind, RESULT_WORDS, ResultFrame, Span, TaskFrame,
-    Verdict,
-};
+use gristmill_wire::{ANSWER_WORDS, AnswerFrame, Kind, PayloadKind, Span, TaskFrame, Verdict};
 
-use crate::callee::Reply;
 use crate::run::WorkerEnd;
 
 /// When the task at hand crossed which border, clock ticks.
@@ -61,8 +57,7 @@ pub(crate) fn write(lane: &mut WorkerLane, answer: &Answer<'_>) -> Result<(), Wo
                 record.words(0, &frame.words());
                 #[expect(clippy::cast_possible_truncation, reason = "a handful of words")]
                 record.bytes(ANSWER_WORDS as u32 * 8, answer.payload);
-                let written = record.commit() + 1;
-                lane.control.progress().written(written);
+                record.commit();
                 lane.control.peer_bell().ring(lane.control.mode());
                 return Ok(());
             }
@@ -72,35 +67,38 @@ pub(crate) fn write(lane: &mut WorkerLane, answer: &Answer<'_>) -> Result<(), Wo
     }
 }
 
-/// Writes and publishes what came of a call of a batch; waits while the ring is full. Nobody is woken: the caller sees to
-/// it.
-pub(crate) fn write_result(
-    lane: &mut WorkerLane,
-    reply: Reply,
-    payload: &[u8],
-    ran: Span,
-) -> Result<(), WorkerEnd> {
-    let frame = ResultFrame {
-        verdict: reply.verdict,
-        payload: if reply.arena { PayloadKind::Arena } else { PayloadKind::Inline },
-        payload_size: u32::try_from(payload.len()).map_err(|_| WorkerEnd::Results)?,
-        ran,
-    };
-    let body = RESULT_WORDS * 8 + payload.len();
+/// Writes what came of a call of a batch, a frame and its payload, where its client can find it; waits while the ring is
+/// full. It is published with those after it: by the next other record, or when [`publish_results`] is called.
+#[inline]
+pub(crate) fn write_result(lane: &mut WorkerLane, result: &[u8]) -> Result<(), WorkerEnd> {
     loop {
-        match lane.results.begin(Kind::Result, 0, body) {
-            Ok(mut record) => {
-                record.words(0, &frame.words());
-                #[expect(clippy::cast_possible_truncation, reason = "a handful of words")]
-                record.bytes(RESULT_WORDS as u32 * 8, payload);
-                let written = record.commit() + 1;
-                lane.control.progress().written(written);
-                return Ok(());
-            }
-            Err(BeginError::Full { .. }) => wait_for_room(lane, body),
+        if let Some(position) = lane.results.grow(result) {
+            lane.control.progress().written(position);
+            return Ok(());
+        }
+        begin_results(lane, result.len().max(RESULTS_ROOM))?;
+    }
+}
+
+/// Bytes for results in one record: those of a batch of small ones.
+const RESULTS_ROOM: usize = 1 << 10;
+
+#[cold]
+fn begin_results(lane: &mut WorkerLane, room: usize) -> Result<(), WorkerEnd> {
+    loop {
+        match lane.results.begin_growing(Kind::Results, room) {
+            Ok(()) => return Ok(()),
+            Err(BeginError::Full { .. }) => wait_for_room(lane, room + 8),
             Err(_) => return Err(WorkerEnd::Results),
         }
     }
+}
+
+/// Publishes the results that were written, and wakes the client if it sleeps.
+#[cold]
+pub(crate) fn publish_results(lane: &mut WorkerLane) {
+    lane.results.end_growing();
+    lane.control.peer_bell().ring(lane.control.mode());
 }
 
 /// Writes words behind their count; waits while the ring is full.
@@ -116,8 +114,7 @@ pub(crate) fn write_words(
                 Ok(mut record) => {
                     record.word(0, part.len() as u64);
                     record.words(1, part);
-                    let written = record.commit() + 1;
-                    lane.control.progress().written(written);
+                    record.commit();
                     break;
                 }
                 Err(BeginError::Full { .. }) => wait_for_room(lane, body),
@@ -149,8 +146,7 @@ pub(crate) fn announce(lane: &mut WorkerLane, failure: Option<&str>) -> Result<(
     let mut record = record.map_err(|_| WorkerEnd::Results)?;
     record.word(0, text.len() as u64);
     record.bytes(8, text);
-    let written = record.commit() + 1;
-    lane.control.progress().written(written);
+    record.commit();
     lane.control.peer_bell().ring(lane.control.mode());
     Ok(())
 }

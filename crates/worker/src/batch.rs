@@ -2,15 +2,15 @@
 
 use gristmill_shm::WorkerLane;
 use gristmill_sync::clock::ticks;
-use gristmill_wire::{BatchCalls, Kind, Span, Verdict};
+use gristmill_wire::{BatchCalls, Kind, PayloadKind, ResultFrame, Verdict};
 
 use crate::answer::{self, Answer, Times};
 use crate::callee::{Call, Callee, ParentList, Reply};
 use crate::run::{Buffers, Task, Worker, WorkerEnd};
 
 impl<C: Callee> Worker<C> {
-    /// Runs the calls of a batch until the client takes the rest back. Each result is published before the next call
-    /// begins; the answer behind them ends the batch.
+    /// Runs the calls of a batch until the client takes the rest back. Each result is written before the next call begins;
+    /// the answer behind them ends the batch.
     pub(crate) fn perform_batch(
         &self,
         task: &Task,
@@ -22,7 +22,7 @@ impl<C: Callee> Worker<C> {
         let (mut done, mut begun, mut told) = (0, started, started);
         while let Some(payload) = calls.take()? {
             if begun.saturating_sub(told) > self.options.result_rest {
-                self.wake_client();
+                answer::publish_results(&mut self.lane.borrow_mut());
                 told = begun;
             }
             if !self.control.begin_call(task.sequence, done) {
@@ -30,10 +30,12 @@ impl<C: Callee> Worker<C> {
             }
             let function = task.frame.function;
             let call = Call { function, payload, arena: false, parents: ParentList::NONE };
+            out.clear();
+            out.extend_from_slice(&[0; ResultFrame::SIZE]);
             let reply = self.call(task, &call, out)?;
-            let ended = ticks();
-            self.write_result(reply, out, Span::from_ticks(ended.saturating_sub(begun)))?;
-            (done, begun) = (done + 1, ended);
+            begun = ticks();
+            self.write_result(reply, out)?;
+            done += 1;
         }
         let answer = Answer {
             frame: &task.frame,
@@ -48,18 +50,19 @@ impl<C: Callee> Worker<C> {
         self.tell_returns()
     }
 
+    /// Completes a result, whose payload has been appended, and writes it.
     #[inline]
-    fn write_result(&self, reply: Reply, payload: &[u8], ran: Span) -> Result<(), WorkerEnd> {
+    fn write_result(&self, reply: Reply, result: &mut [u8]) -> Result<(), WorkerEnd> {
+        let payload = if reply.arena { PayloadKind::Arena } else { PayloadKind::Inline };
+        let payload_size = result.len() - ResultFrame::SIZE;
+        let payload_size = u32::try_from(payload_size).map_err(|_| WorkerEnd::Results)?;
+        let frame = ResultFrame { verdict: reply.verdict, payload, payload_size };
+        result[..ResultFrame::SIZE].copy_from_slice(&frame.bytes());
         let lane: &mut WorkerLane = &mut self.lane.borrow_mut();
         if self.arena.has_news() {
             answer::write_words(lane, Kind::Keep, &self.arena.take_keeps())?;
         }
-        answer::write_result(lane, reply, payload, ran)
-    }
-
-    #[cold]
-    fn wake_client(&self) {
-        self.control.peer_bell().ring(self.mode);
+        answer::write_result(lane, result)
     }
 }
 
@@ -74,8 +77,7 @@ mod tests {
         BatchProgress, ClientArena, ClientLane, Segment, SegmentOptions, WorkerArena,
     };
     use gristmill_wire::{
-        AnswerFrame, Attempt, Epoch, FunctionId, PayloadKind, ResultFrame, SlotId, TaskFlags,
-        TaskFrame, TaskId,
+        AnswerFrame, Attempt, BatchResults, Epoch, FunctionId, SlotId, TaskFlags, TaskFrame, TaskId,
     };
 
     use super::*;
@@ -150,10 +152,12 @@ mod tests {
                 let verdict = frame.expect("a frame").verdict;
                 return (results, verdict, worker.callee.found.take());
             }
-            let frame = ResultFrame::from_words(record.words(0).expect("a frame")).expect("one");
             let mut bytes = Vec::new();
-            record.append_to(8, frame.payload_size, &mut bytes).expect("all of it");
-            results.push((frame.verdict, bytes));
+            record.append_parts(0, &mut bytes).expect("all of it");
+            let mut parts = BatchResults::new(&bytes);
+            while let Some((frame, payload)) = parts.take().expect("sound") {
+                results.push((frame.verdict, payload.to_vec()));
+            }
             let _ = client.results.consume();
         }
     }

@@ -119,8 +119,7 @@ impl<C: Callee> Worker<C> {
                     record.words(0, words);
                     #[expect(clippy::cast_possible_truncation, reason = "a word or two")]
                     record.bytes(words.len() as u32 * 8, bytes);
-                    let written = record.commit() + 1;
-                    self.control.progress().written(written);
+                    record.commit();
                     return Ok(());
                 }
                 Err(BeginError::Full { .. }) => {}

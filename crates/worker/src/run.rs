@@ -271,6 +271,7 @@ impl<C: Callee> Worker<C> {
             arena: task.frame.payload == PayloadKind::Arena,
             parents: ParentList { bytes: &body[..task.payload_at], count: task.frame.parent_count },
         };
+        out.clear();
         let reply = self.call(task, &call, out)?;
         let answer = Answer {
             frame: &task.frame,
@@ -301,7 +302,6 @@ impl<C: Callee> Worker<C> {
         let outer = self.running.current.replace(task.sequence + 1);
         let outer_task = self.task.replace(Some(task.frame.task));
         self.depth.set(self.depth.get() + 1);
-        out.clear();
         let reply = self.callee.call(call, out);
         self.depth.set(self.depth.get() - 1);
         self.task.set(outer_task);

@@ -35,7 +35,7 @@ pub struct MapResults {
     window: usize,
     batch: CallBatch,
     pending: VecDeque<Pending>,
-    /// Items that are pending.
+    /// Items that are outstanding.
     pending_count: usize,
     /// Outcomes that were taken from the engine and not asked for yet.
     taken: VecDeque<Taken>,
@@ -142,14 +142,13 @@ impl MapResults {
         let client = engine.get().running_client(py)?;
         let mut has_waited = false;
         loop {
-            if self.is_ordered {
-                client.take_front(&mut self.pending, SHARE, has_waited, &mut self.taken);
+            let (pending, taken) = (&mut self.pending, &mut self.taken);
+            self.pending_count -= if self.is_ordered {
+                client.take_front(pending, SHARE, has_waited, taken)
             } else {
-                client.take_any(&mut self.pending, has_waited, &mut self.taken);
-            }
+                client.take_any(pending, has_waited, taken)
+            };
             if !self.taken.is_empty() {
-                let count = self.taken.iter().map(Taken::len).sum::<usize>();
-                self.pending_count = self.pending_count.saturating_sub(count);
                 return Ok(true);
             }
             // A batch of which all results were taken before it was through leaves nothing.

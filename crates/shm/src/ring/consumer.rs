@@ -8,18 +8,16 @@ use gristmill_wire::{Kind, RecordHeader};
 /// The one reader of a ring. At most one exists of each ring at any time, in any process.
 #[derive(Debug)]
 pub struct Consumer<W> {
-    words: W,
-    layout: RingLayout,
+    pub(super) words: W,
+    pub(super) layout: RingLayout,
     /// Where the next record is, bytes since the reset.
-    head: u64,
+    pub(super) head: u64,
     /// The tail that the writer can see.
     published: u64,
     /// The number of the next record.
-    sequence: Sequence,
-    /// Withheld records below this number are readable: their writer is dead.
-    withheld_until: Sequence,
+    pub(super) sequence: Sequence,
     /// The size of the record that was looked at; 0 when none was.
-    peeked: u32,
+    pub(super) peeked: u32,
 }
 
 /// Whether the writer can see what the reader has read.
@@ -37,7 +35,7 @@ impl<W: Words> Consumer<W> {
     #[must_use]
     pub fn new(words: W) -> Self {
         let layout = words.layout();
-        Self { words, layout, head: 0, published: 0, sequence: 0, withheld_until: 0, peeked: 0 }
+        Self { words, layout, head: 0, published: 0, sequence: 0, peeked: 0 }
     }
 
     /// The next record, if there is one; passes over pads.
@@ -47,7 +45,8 @@ impl<W: Words> Consumer<W> {
     #[inline]
     pub fn peek(&mut self) -> Result<Option<Record<'_, W>>, Corrupt> {
         loop {
-            let word = match self.commit_word() {
+            let word = match self.words.data(self.head / 8).load(Ordering::Acquire) {
+                // PAIRS: commit (`commit`, `write_pad`)
                 0 => return Ok(None),
                 word => word,
             };
@@ -55,20 +54,11 @@ impl<W: Words> Consumer<W> {
             if header.kind != Kind::Pad {
                 self.peeked = header.size;
                 let (start, sequence) = (self.head / 8, self.sequence);
-                return Ok(Some(Record { words: &self.words, start, header, sequence }));
+                let words = &self.words;
+                return Ok(Some(Record { words, start, header, sequence, is_growing: false }));
             }
             self.head += u64::from(header.size);
         }
-    }
-
-    /// The commit word at the head, or what stands for it if its writer died before the publication.
-    #[inline]
-    fn commit_word(&self) -> u64 {
-        let word = self.words.data(self.head / 8).load(Ordering::Acquire); // PAIRS: commit
-        if word == 0 && self.sequence < self.withheld_until {
-            return self.words.data(self.head / 8 + 1).load(Ordering::Relaxed);
-        }
-        word
     }
 
     #[inline]
@@ -147,13 +137,5 @@ impl<W: Words> Consumer<W> {
     #[must_use]
     pub fn unpublished_bytes(&self) -> u64 {
         self.head - self.published
-    }
-
-    /// Lets the reader see records that the writer had finished and not published: those below
-    /// `written`, which the writer's progress line gives.
-    ///
-    /// Only once the writer is known to be dead: a living one may be changing them.
-    pub fn accept_withheld(&mut self, written: Sequence) {
-        self.withheld_until = written;
     }
 }

@@ -2,6 +2,7 @@
 
 mod consumer;
 mod error;
+mod growing;
 mod layout;
 mod producer;
 mod record;
@@ -20,7 +21,7 @@ pub use record::Record;
 pub use take_back::TakeBack;
 pub use watch::RingWatch;
 pub use words::{HeapWords, Words};
-pub use writer::{HeldRecord, RecordWriter};
+pub use writer::RecordWriter;
 
 /// A record's place in its ring, counted from 0 since the ring was reset; pads have none.
 pub type Sequence = u64;

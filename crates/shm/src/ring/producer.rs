@@ -1,6 +1,6 @@
 //! The writing end of a ring.
 
-use super::writer::Held;
+use super::growing::Growing;
 use super::{BeginError, RecordWriter, RingLayout, Sequence, Words};
 use gristmill_sync::atomic::Ordering;
 use gristmill_wire::{Kind, RECORD_HEADER_SIZE, RecordHeader, padded_size};
@@ -21,8 +21,7 @@ pub struct Producer<W> {
     pub(super) tail: u64,
     /// The number of the next record.
     pub(super) sequence: Sequence,
-    /// Records that are written and not published, oldest first.
-    pub(super) held: Vec<Held>,
+    pub(super) growing: Option<Growing>,
     /// Where the latest records are, by the low bits of their sequence.
     pub(super) positions: Box<[u64]>,
     #[cfg(gristmill_loom)]
@@ -41,7 +40,7 @@ impl<W: Words> Producer<W> {
             head: 0,
             tail: 0,
             sequence: 0,
-            held: Vec::new(),
+            growing: None,
             positions: vec![0; remembered.min(REMEMBERED_LIMIT)].into(),
             #[cfg(gristmill_loom)]
             skip_zeroing: false,
@@ -54,7 +53,7 @@ impl<W: Words> Producer<W> {
         self.skip_zeroing = true;
     }
 
-    /// Begins a record with a body of `body_size` bytes; dropping the writer abandons it.
+    /// Begins a record with a body of `body_size` bytes; dropping the writer abandons it. Ends one that grows.
     ///
     /// # Errors
     /// [`BeginError::Full`] until the reader makes room (worth a retry), [`BeginError::TooLarge`],
@@ -66,6 +65,9 @@ impl<W: Words> Producer<W> {
         flags: u8,
         body_size: usize,
     ) -> Result<RecordWriter<'_, W>, BeginError> {
+        if self.growing.is_some() {
+            self.end_growing();
+        }
         let limit = self.layout.max_body();
         if body_size > limit as usize {
             return Err(BeginError::TooLarge { size: body_size, limit });
@@ -87,8 +89,15 @@ impl<W: Words> Producer<W> {
         if size > to_end {
             return (to_end, size);
         }
-        // 8 bytes at the end of the ring could hold no header, not even a pad's: the record takes them.
-        (0, if to_end - size == 8 { to_end } else { size })
+        (0, self.padded(size))
+    }
+
+    /// The size of a record at the head: 8 bytes at the end of the ring could hold no header, not even a pad's, so it
+    /// takes them.
+    #[inline]
+    pub(super) fn padded(&self, size: u32) -> u32 {
+        let to_end = self.layout.to_end(self.head);
+        if to_end - size == 8 { to_end } else { size }
     }
 
     /// Makes sure that the pad, the record and the header behind it fit.
@@ -115,7 +124,7 @@ impl<W: Words> Producer<W> {
         Ok(())
     }
 
-    /// Fills the end of the ring. A pad needs no withholding: what comes before it is not passed.
+    /// Fills the end of the ring.
     #[cold]
     fn write_pad(&mut self, size: u32) {
         let header = RecordHeader { size, kind: Kind::Pad, flags: 0, sequence: 0 };

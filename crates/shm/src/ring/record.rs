@@ -4,8 +4,7 @@ use super::{Sequence, Words};
 use gristmill_sync::atomic::Ordering;
 use gristmill_wire::{FrameError, RECORD_HEADER_SIZE, RecordHeader};
 
-/// What a writer stores in the second word of a header to take the record back. No header equals it,
-/// so that one withheld in the same place does not read as revoked.
+/// What a writer stores in the second word of a header to take the record back.
 pub(super) const REVOKED: u64 = 1;
 
 /// A record in place. Its header was copied out and validated; its body is read word by word, and its
@@ -17,6 +16,8 @@ pub struct Record<'c, W> {
     pub(super) start: u64,
     pub(super) header: RecordHeader,
     pub(super) sequence: Sequence,
+    /// It is not committed; its size is how far it has come.
+    pub(super) is_growing: bool,
 }
 
 impl<W: Words> Record<'_, W> {

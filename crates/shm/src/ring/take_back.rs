@@ -62,7 +62,6 @@ impl<W: Words> Producer<W> {
             return None;
         }
         let position = self.positions[sequence as usize & (self.positions.len() - 1)];
-        let is_held = self.held.first().is_some_and(|oldest| oldest.sequence() <= sequence);
-        (position >= self.tail && !is_held).then_some(position)
+        (position >= self.tail).then_some(position)
     }
 }

@@ -1,4 +1,4 @@
-//! One record being written, and the records that wait for their publication.
+//! One record being written.
 
 use super::{Producer, Sequence, Words};
 use gristmill_sync::atomic::Ordering;
@@ -11,21 +11,6 @@ pub struct RecordWriter<'p, W> {
     pub(super) kind: Kind,
     pub(super) flags: u8,
     pub(super) size: u32,
-}
-
-/// A record that is written and not published.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Held {
-    position: u64,
-    word: u64,
-    sequence: Sequence,
-    size: u32,
-}
-
-impl Held {
-    pub(super) fn sequence(&self) -> Sequence {
-        self.sequence
-    }
 }
 
 impl<W: Words> RecordWriter<'_, W> {
@@ -81,30 +66,14 @@ impl<W: Words> RecordWriter<'_, W> {
         }
     }
 
-    /// Publishes the record, and all held ones before it.
+    /// Publishes the record.
     #[inline]
     pub fn commit(self) -> Sequence {
-        if !self.producer.held.is_empty() {
-            self.producer.publish();
-        }
         let (position, word) = (self.producer.head, self.header().word());
         let producer = self.producer;
         producer.words.data(position / 8 + 1).store(0, Ordering::Relaxed);
         let sequence = producer.finish(self.size);
         producer.words.data(position / 8).store(word, Ordering::Release); // PAIRS: commit (`peek`)
-        sequence
-    }
-
-    /// Finishes the record but withholds its publication until [`Producer::publish`].
-    ///
-    /// Its header goes where the revoked word is, so that a reader finds it if the writer dies first.
-    #[inline]
-    pub fn commit_held(self) -> Sequence {
-        let (position, word) = (self.producer.head, self.header().word());
-        let (producer, size) = (self.producer, self.size);
-        producer.words.data(position / 8 + 1).store(word, Ordering::Relaxed);
-        let sequence = producer.finish(size);
-        producer.held.push(Held { position, word, sequence, size });
         sequence
     }
 
@@ -125,54 +94,4 @@ impl<W: Words> RecordWriter<'_, W> {
 #[inline]
 fn body_words(size: u32) -> u32 {
     (size - RECORD_HEADER_SIZE) / 8
-}
-
-/// A held record that is about to be published.
-#[derive(Debug)]
-pub struct HeldRecord<'p, W> {
-    words: &'p W,
-    held: Held,
-}
-
-impl<W: Words> HeldRecord<'_, W> {
-    /// Which record.
-    #[must_use]
-    pub fn sequence(&self) -> Sequence {
-        self.held.sequence
-    }
-
-    /// Overwrites one word of its body.
-    ///
-    /// # Panics
-    /// Beyond the body.
-    #[inline]
-    pub fn set_word(&mut self, index: u32, value: u64) {
-        assert!(index < body_words(self.held.size), "word {index} is beyond the record");
-        let index = self.held.position / 8 + 2 + u64::from(index);
-        self.words.data(index).store(value, Ordering::Relaxed);
-    }
-}
-
-impl<W: Words> Producer<W> {
-    /// Publishes all held records, oldest first.
-    pub fn publish(&mut self) {
-        self.publish_with(|_| {});
-    }
-
-    /// Publishes all held records, oldest first; `patch` may change words of each before.
-    pub fn publish_with(&mut self, mut patch: impl FnMut(&mut HeldRecord<'_, W>)) {
-        for &held in &self.held {
-            patch(&mut HeldRecord { words: &self.words, held });
-            let commit = self.words.data(held.position / 8);
-            commit.store(held.word, Ordering::Release); // PAIRS: commit (`peek`)
-        }
-        self.held.clear();
-    }
-
-    /// How many records are held.
-    #[inline]
-    #[must_use]
-    pub fn held_count(&self) -> usize {
-        self.held.len()
-    }
 }
