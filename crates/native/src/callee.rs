@@ -15,8 +15,8 @@ use pyo3::types::PyBytes;
 
 use crate::arena::{WorkerSink, WorkerSource};
 use crate::codec::{
-    Arguments, ArrayTypes, Encoded, Parents, decode_call, decode_value, encode_value, malformed,
-    pickle_value,
+    Arguments, ArrayTypes, Encoded, Parents, decode_call, decode_scalars, decode_value,
+    encode_scalar, encode_value, malformed, pickle_value,
 };
 use crate::function::FunctionCache;
 use crate::object::Owned;
@@ -28,12 +28,27 @@ enum Known {
     Broken(Rc<[u8]>),
 }
 
+/// Why a call has no result. In a box, so that those that have one move a word.
+enum Failure {
+    Raised(PyErr),
+    /// The function did not load: the encoded exception that says so.
+    Broken(Rc<[u8]>),
+}
+
+impl From<PyErr> for Box<Failure> {
+    #[cold]
+    fn from(error: PyErr) -> Self {
+        Self::new(Failure::Raised(error))
+    }
+}
+
 /// Calls Python functions on the thread that holds the interpreter.
 pub struct PythonCallee {
     functions: RefCell<Vec<Option<Known>>>,
     pub arrays: ArrayTypes,
     /// Storage for arguments: as many sets as calls are on the stack, kept for the next ones.
-    arguments: RefCell<Vec<Arguments>>,
+    #[expect(clippy::vec_box, reason = "a set goes in and out for each call, as one word")]
+    arguments: RefCell<Vec<Box<Arguments>>>,
     arena: Arc<WorkerArena>,
     interrupted: Py<PyAny>,
     /// `sys._getframe`, which tells how deep the stack is.
@@ -63,38 +78,62 @@ impl PythonCallee {
     }
 
     /// Appends the encoded result to `out`; says whether as a descriptor.
+    #[inline]
     fn try_call(
         &self,
         py: Python<'_>,
-        function: &Py<PyAny>,
         call: &Call<'_>,
         out: &mut Vec<u8>,
-    ) -> PyResult<bool> {
+    ) -> Result<bool, Box<Failure>> {
+        let function = self.find(py, call.function)?;
         let spare = self.arguments.borrow_mut().pop();
         let mut arguments = spare.unwrap_or_else(Arguments::new);
+        let result = self.run(py, &function, call, &mut arguments);
+        arguments.clear();
+        self.arguments.borrow_mut().push(arguments);
+        let result = result?;
+        // SAFETY: the interpreter is held and the result live.
+        if unsafe { encode_scalar(result.as_ptr(), out) } {
+            return Ok(false);
+        }
+        Ok(self.encode(&result.into_bound(py), out)?)
+    }
+
+    #[inline]
+    fn run(
+        &self,
+        py: Python<'_>,
+        function: &Owned,
+        call: &Call<'_>,
+        arguments: &mut Arguments,
+    ) -> Result<Owned, Box<Failure>> {
+        if call.arena || !decode_scalars(py, call.payload, arguments) {
+            self.decode(py, call, arguments)?;
+        }
+        // SAFETY: `py` proves that the interpreter is held, and the caller's reference keeps the function alive.
+        let result = unsafe { arguments.call(function.as_ptr()) };
+        Ok(Owned::or_raise(py, result)?)
+    }
+
+    fn decode(&self, py: Python<'_>, call: &Call<'_>, arguments: &mut Arguments) -> PyResult<()> {
         let mut parents = TaskParents {
             values: call.parents.iter().collect(),
             arrays: &self.arrays,
             arena: &self.arena,
         };
         let (blocks, bytes) = self.open(call.payload, call.arena)?;
-        let sources = (&self.arrays, &blocks as _);
-        let result = decode_call(py, bytes, &mut parents, sources, &mut arguments).and_then(|()| {
-            // SAFETY: `py` proves that the interpreter is held, and the caller's reference keeps the function alive.
-            unsafe { Owned::or_raise(py, arguments.call(function.as_ptr())) }
-        });
-        arguments.clear();
-        self.arguments.borrow_mut().push(arguments);
-        self.encode(&result?.into_bound(py), out)
+        decode_call(py, bytes, &mut parents, (&self.arrays, &blocks as _), arguments)
     }
 
-    /// A reference of our own to a function, since a definition that arrives in the call may move the table; or what
-    /// every call of it raises.
-    fn find(&self, py: Python<'_>, function: FunctionId) -> PyResult<Result<Py<PyAny>, Rc<[u8]>>> {
+    /// A reference of our own to a function, since a definition that arrives in the call may move the table.
+    #[inline]
+    fn find(&self, py: Python<'_>, function: FunctionId) -> Result<Owned, Box<Failure>> {
         match self.functions.borrow().get(function.0 as usize) {
-            Some(Some(Known::Callable(function))) => Ok(Ok(function.clone_ref(py))),
-            Some(Some(Known::Broken(error))) => Ok(Err(Rc::clone(error))),
-            _ => Err(malformed("its function was never defined here")),
+            Some(Some(Known::Callable(function))) => {
+                Ok(Owned::from_bound(function.bind(py).clone()))
+            }
+            Some(Some(Known::Broken(error))) => Err(Box::new(Failure::Broken(Rc::clone(error)))),
+            _ => Err(malformed("its function was never defined here").into()),
         }
     }
 
@@ -131,6 +170,27 @@ impl PythonCallee {
         let start = out.len();
         out.extend_from_slice(&encode_exception(py, error)?);
         finish(WorkerSink::new(&self.arena), start, out)
+    }
+
+    /// Puts what went wrong in the place of whatever was appended from `start` on.
+    #[cold]
+    fn failed(&self, py: Python<'_>, failure: Failure, out: &mut Vec<u8>, start: usize) -> Reply {
+        out.truncate(start);
+        let error = match failure {
+            Failure::Raised(error) => error,
+            Failure::Broken(error) => {
+                out.extend_from_slice(&error);
+                let arena = finish(WorkerSink::new(&self.arena), start, out).unwrap_or_default();
+                return Reply { verdict: Verdict::Raised, arena };
+            }
+        };
+        match self.encode_raised(py, &error, out) {
+            Ok(arena) => Reply { verdict: self.verdict_of(py, &error), arena },
+            Err(second) => {
+                out.truncate(start);
+                Reply { verdict: self.verdict_of(py, &second), arena: false }
+            }
+        }
     }
 
     fn verdict_of(&self, py: Python<'_>, error: &PyErr) -> Verdict {
@@ -174,30 +234,13 @@ impl Callee for PythonCallee {
         });
     }
 
+    #[inline]
     fn call(&self, call: &Call<'_>, out: &mut Vec<u8>) -> Reply {
         Python::attach(|py| {
             let start = out.len();
-            let called = match self.find(py, call.function) {
-                Ok(Ok(function)) => self.try_call(py, &function, call, out),
-                Ok(Err(error)) => {
-                    out.extend_from_slice(&error);
-                    let sink = WorkerSink::new(&self.arena);
-                    let arena = finish(sink, start, out).unwrap_or_default();
-                    return Reply { verdict: Verdict::Raised, arena };
-                }
-                Err(error) => Err(error),
-            };
-            let error = match called {
-                Ok(arena) => return Reply { verdict: Verdict::Returned, arena },
-                Err(error) => error,
-            };
-            out.truncate(start);
-            match self.encode_raised(py, &error, out) {
-                Ok(arena) => Reply { verdict: self.verdict_of(py, &error), arena },
-                Err(second) => {
-                    out.truncate(start);
-                    Reply { verdict: self.verdict_of(py, &second), arena: false }
-                }
+            match self.try_call(py, call, out) {
+                Ok(arena) => Reply { verdict: Verdict::Returned, arena },
+                Err(failure) => self.failed(py, *failure, out, start),
             }
         })
     }

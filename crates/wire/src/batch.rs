@@ -72,22 +72,20 @@ pub struct ResultFrame {
     pub verdict: Verdict,
     /// Where the payload's bytes are.
     pub payload: PayloadKind,
-    /// Bytes that follow: fewer than 2^24.
-    pub payload_size: u32,
+    /// Bytes that follow.
+    pub payload_size: u16,
 }
 
 impl ResultFrame {
-    /// Bytes of the frame.
-    pub const SIZE: usize = 4;
-    const SIZE_BITS: u32 = 24;
+    /// Bytes of the frame: so few that it and a small integer are a word.
+    pub const SIZE: usize = 3;
 
-    /// The frame as it travels: size in 24 bits, verdict and payload kind in 4 each.
+    /// The frame as it travels: size in 16 bits, verdict and payload kind in 4 each.
     #[must_use]
     #[inline]
     pub const fn bytes(&self) -> [u8; Self::SIZE] {
-        debug_assert!(self.payload_size < 1 << Self::SIZE_BITS, "a ring's record is smaller");
-        let kinds = self.verdict as u32 | ((self.payload as u32) << 4);
-        (self.payload_size | (kinds << Self::SIZE_BITS)).to_le_bytes()
+        let [low, high] = self.payload_size.to_le_bytes();
+        [low, high, self.verdict as u8 | ((self.payload as u8) << 4)]
     }
 
     /// Reads a frame.
@@ -95,8 +93,7 @@ impl ResultFrame {
     /// # Errors
     /// [`FrameError::UnknownVerdict`] (also for one that no call has), [`FrameError::UnknownPayload`].
     #[inline]
-    pub const fn from_bytes(bytes: [u8; Self::SIZE]) -> Result<Self, FrameError> {
-        let kinds = bytes[3];
+    pub const fn from_bytes([low, high, kinds]: [u8; Self::SIZE]) -> Result<Self, FrameError> {
         let verdict = match Verdict::from_byte(kinds & 15) {
             Ok(known) if known.has_started() => known,
             Ok(_) => return Err(FrameError::UnknownVerdict(kinds & 15)),
@@ -106,8 +103,7 @@ impl ResultFrame {
             Ok(payload) => payload,
             Err(error) => return Err(error),
         };
-        let payload_size = u32::from_le_bytes(bytes) & ((1 << Self::SIZE_BITS) - 1);
-        Ok(Self { verdict, payload, payload_size })
+        Ok(Self { verdict, payload, payload_size: u16::from_le_bytes([low, high]) })
     }
 }
 
@@ -160,9 +156,9 @@ mod tests {
         let frame = ResultFrame {
             verdict: Verdict::Raised,
             payload: PayloadKind::Arena,
-            payload_size: 0x0003_0201,
+            payload_size: 0x0201,
         };
-        assert_eq!(frame.bytes(), [1, 2, 3, 0x12]);
+        assert_eq!(frame.bytes(), [1, 2, 0x12]);
         assert_eq!(ResultFrame::from_bytes(frame.bytes()), Ok(frame));
     }
 
@@ -197,7 +193,7 @@ mod tests {
         }
 
         #[test]
-        fn any_head_decodes_to_itself_or_is_refused(bytes: [u8; 4]) {
+        fn any_head_decodes_to_itself_or_is_refused(bytes: [u8; 3]) {
             if let Ok(frame) = ResultFrame::from_bytes(bytes) {
                 prop_assert_eq!(frame.bytes(), bytes);
             }
@@ -207,7 +203,7 @@ mod tests {
         fn results_come_back(payloads: Vec<Vec<u8>>) {
             let mut bytes = Vec::new();
             for payload in &payloads {
-                let payload_size = u32::try_from(payload.len()).expect("small");
+                let payload_size = u16::try_from(payload.len()).expect("small");
                 let (verdict, kind) = (Verdict::Returned, PayloadKind::Inline);
                 bytes.extend(ResultFrame { verdict, payload: kind, payload_size }.bytes());
                 bytes.extend(payload);

@@ -5,8 +5,10 @@ use gristmill_sync::clock::ticks;
 use gristmill_wire::{BatchCalls, Kind, PayloadKind, ResultFrame, Verdict};
 
 use crate::answer::{self, Answer, Times};
-use crate::callee::{Call, Callee, ParentList, Reply};
+use crate::callee::{Call, Callee, ParentList, REPLY_MAX, Reply};
 use crate::run::{Buffers, Task, Worker, WorkerEnd};
+
+const _: () = assert!(REPLY_MAX <= u16::MAX as usize, "a result's frame counts 16 bits");
 
 impl<C: Callee> Worker<C> {
     /// Runs the calls of a batch until the client takes the rest back. Each result is written before the next call begins;
@@ -19,11 +21,10 @@ impl<C: Callee> Worker<C> {
     ) -> Result<(), WorkerEnd> {
         let Buffers { body, out } = buffers;
         let mut calls = BatchCalls::new(&body[task.payload_at..]);
-        let (mut done, mut begun, mut told) = (0, started, started);
+        let (mut done, mut told) = (0, started);
         while let Some(payload) = calls.take()? {
-            if begun.saturating_sub(told) > self.options.result_rest {
-                answer::publish_results(&mut self.lane.borrow_mut());
-                told = begun;
+            if self.control.peer_bell().is_asleep() {
+                self.tell_sleeper(&mut told);
             }
             if !self.control.begin_call(task.sequence, done) {
                 break;
@@ -33,14 +34,17 @@ impl<C: Callee> Worker<C> {
             out.clear();
             out.extend_from_slice(&[0; ResultFrame::SIZE]);
             let reply = self.call(task, &call, out)?;
-            begun = ticks();
             self.write_result(reply, out)?;
             done += 1;
         }
         let answer = Answer {
             frame: &task.frame,
             sequence: task.sequence,
-            times: Times { claimed: task.claimed, started, ended: begun },
+            times: Times {
+                claimed: task.claimed,
+                started,
+                ended: if done > 0 { ticks() } else { started },
+            },
             verdict: if done > 0 { Verdict::Returned } else { Verdict::Skipped },
             payload: &[],
             is_arena: false,
@@ -50,12 +54,22 @@ impl<C: Callee> Worker<C> {
         self.tell_returns()
     }
 
+    /// Publishes what was written and wakes the client, if it has lain there for long; `told` is when that was done last.
+    #[cold]
+    fn tell_sleeper(&self, told: &mut u64) {
+        let now = ticks();
+        if now.saturating_sub(*told) > self.options.result_rest {
+            answer::publish_results(&mut self.lane.borrow_mut());
+            *told = now;
+        }
+    }
+
     /// Completes a result, whose payload has been appended, and writes it.
     #[inline]
     fn write_result(&self, reply: Reply, result: &mut [u8]) -> Result<(), WorkerEnd> {
         let payload = if reply.arena { PayloadKind::Arena } else { PayloadKind::Inline };
         let payload_size = result.len() - ResultFrame::SIZE;
-        let payload_size = u32::try_from(payload_size).map_err(|_| WorkerEnd::Results)?;
+        let payload_size = u16::try_from(payload_size).map_err(|_| WorkerEnd::Results)?;
         let frame = ResultFrame { verdict: reply.verdict, payload, payload_size };
         result[..ResultFrame::SIZE].copy_from_slice(&frame.bytes());
         let lane: &mut WorkerLane = &mut self.lane.borrow_mut();

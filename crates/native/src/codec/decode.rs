@@ -3,6 +3,7 @@
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use super::scalar::decode_scalar;
 use super::{ArrayTypes, BlockSource, DEPTH_MAX, tag};
 use crate::object::Owned;
 
@@ -39,8 +40,8 @@ pub struct Arguments {
 
 impl Arguments {
     /// An empty set whose storage can be used for many calls.
-    pub fn new() -> Self {
-        Self { values: vec![std::ptr::null_mut()], positional: 0, names: None }
+    pub fn new() -> Box<Self> {
+        Box::new(Self { values: vec![std::ptr::null_mut()], positional: 0, names: None })
     }
 
     /// Calls `function` with the arguments and drops them.
@@ -101,6 +102,29 @@ pub fn decode_call(
     }
 }
 
+/// As [`decode_call`], if there is nothing but positional arguments without parts; else false, and `arguments` are empty.
+#[inline]
+pub fn decode_scalars(_py: Python<'_>, bytes: &[u8], arguments: &mut Arguments) -> bool {
+    let [tag::CALL, positional, 0, rest @ ..] = bytes else { return false };
+    let mut rest = rest;
+    for _ in 0..*positional {
+        // SAFETY: `_py` proves that we hold the interpreter.
+        let decoded = unsafe { decode_scalar(rest) }.filter(|(object, _)| !object.is_null());
+        let Some((object, size)) = decoded else { break };
+        arguments.values.push(object);
+        rest = &rest[size..];
+    }
+    arguments.positional = usize::from(*positional);
+    let is_complete = rest.is_empty() && arguments.values.len() == arguments.positional + 1;
+    if !is_complete {
+        arguments.clear();
+        // No memory: the general way will find that too, and say so.
+        // SAFETY: as above.
+        unsafe { ffi::PyErr_Clear() };
+    }
+    is_complete
+}
+
 fn decode_native_call(
     py: Python<'_>,
     bytes: &[u8],
@@ -153,6 +177,12 @@ pub fn decode_value(
     arrays: &ArrayTypes,
     blocks: &dyn BlockSource,
 ) -> PyResult<Owned> {
+    // SAFETY: `py` proves that we hold the interpreter.
+    if let Some((object, size)) = unsafe { decode_scalar(bytes) }
+        && size == bytes.len()
+    {
+        return Owned::or_raise(py, object);
+    }
     if let Some(&(tag::PICKLE | tag::PICKLE_WITH_BLOCKS)) = bytes.first() {
         return super::pickle::load_pickle(py, bytes, parents, blocks);
     }
@@ -227,22 +257,13 @@ impl<'a, P: Parents> Decoder<'a, '_, P> {
 
     #[inline]
     fn value(&mut self) -> PyResult<Owned> {
+        // SAFETY: `py` proves that we hold the interpreter.
+        if let Some((object, size)) = unsafe { decode_scalar(self.rest) } {
+            self.rest = &self.rest[size..];
+            return Owned::or_raise(self.py, object);
+        }
         let [tag] = self.array()?;
-        // SAFETY: `py` proves that we hold the interpreter; every constructor below gives a new reference or null with
-        // an exception set, and `Owned::or_raise` takes both.
-        let object = unsafe {
-            match tag {
-                tag::NONE => ffi::Py_NewRef(ffi::Py_None()),
-                tag::TRUE => ffi::Py_NewRef(ffi::Py_True()),
-                tag::FALSE => ffi::Py_NewRef(ffi::Py_False()),
-                tag::INT8 => ffi::PyLong_FromLong(i8::from_le_bytes(self.array()?).into()),
-                tag::INT32 => ffi::PyLong_FromLong(i32::from_le_bytes(self.array()?).into()),
-                tag::INT64 => ffi::PyLong_FromLongLong(i64::from_le_bytes(self.array()?)),
-                tag::FLOAT => ffi::PyFloat_FromDouble(f64::from_le_bytes(self.array()?)),
-                _ => return self.sized_value(tag),
-            }
-        };
-        Owned::or_raise(self.py, object)
+        self.sized_value(tag)
     }
 
     fn sized_value(&mut self, tag: u8) -> PyResult<Owned> {
@@ -302,6 +323,7 @@ impl<'a, P: Parents> Decoder<'a, '_, P> {
                 self.depth -= 1;
                 value
             }
+            tag::INT8 | tag::INT32 | tag::INT64 | tag::FLOAT => Err(malformed("it ends too early")),
             _ => Err(malformed(&format!("it has the unknown tag {tag}"))),
         }
     }

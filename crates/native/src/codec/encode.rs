@@ -1,9 +1,8 @@
 //! Values to bytes.
 
-use std::ffi::c_int;
-
 use pyo3::ffi;
 
+use super::scalar::encode_scalar;
 use super::{ArrayTypes, BlockSink, DEPTH_MAX, tag};
 use gristmill_shm::BLOCK_MIN;
 
@@ -83,9 +82,20 @@ pub unsafe fn encode_call<P: ParentSink>(
     if !begin_call(arguments.len() - named, named, out) {
         return Encoded::Foreign;
     }
+    let mut rest = arguments;
+    while let [first, others @ ..] = rest {
+        // SAFETY: passed on from the caller.
+        if !unsafe { encode_scalar(*first, out) } {
+            break;
+        }
+        rest = others;
+    }
+    if rest.is_empty() && named == 0 {
+        return Encoded::Native;
+    }
     let mut encoder =
         Encoder { out, parents, arrays, blocks, mutable: Vec::new(), shared: 0, depth: 0 };
-    for &argument in arguments {
+    for &argument in rest {
         // SAFETY: passed on from the caller.
         let encoded = unsafe { encoder.value(argument) };
         if encoded != Encoded::Native {
@@ -124,19 +134,12 @@ impl<P: ParentSink> Encoder<'_, P> {
     unsafe fn value(&mut self, object: *mut ffi::PyObject) -> Encoded {
         // SAFETY: `object` is live, and each branch has checked the exact type that its method needs.
         unsafe {
+            if encode_scalar(object, self.out) {
+                return Encoded::Native;
+            }
             let kind = ffi::Py_TYPE(object);
-            if kind == &raw mut ffi::PyLong_Type {
-                self.integer(object)
-            } else if kind == &raw mut ffi::PyFloat_Type {
-                self.fixed(tag::FLOAT, &ffi::PyFloat_AS_DOUBLE(object).to_le_bytes())
-            } else if kind == &raw mut ffi::PyUnicode_Type {
+            if kind == &raw mut ffi::PyUnicode_Type {
                 self.string(object)
-            } else if object == ffi::Py_None() {
-                self.byte(tag::NONE)
-            } else if object == ffi::Py_True() {
-                self.byte(tag::TRUE)
-            } else if object == ffi::Py_False() {
-                self.byte(tag::FALSE)
             } else if kind == &raw mut ffi::PyBytes_Type {
                 self.byte_string(object)
             } else {
@@ -176,31 +179,10 @@ impl<P: ParentSink> Encoder<'_, P> {
         encoded
     }
 
-    fn byte(&mut self, byte: u8) -> Encoded {
-        self.out.push(byte);
-        Encoded::Native
-    }
-
     fn fixed<const N: usize>(&mut self, tag: u8, bytes: &[u8; N]) -> Encoded {
         self.out.push(tag);
         self.out.extend_from_slice(bytes);
         Encoded::Native
-    }
-
-    unsafe fn integer(&mut self, object: *mut ffi::PyObject) -> Encoded {
-        let mut overflow: c_int = 0;
-        // SAFETY: `object` is an int, for which this call cannot raise.
-        let value = unsafe { ffi::PyLong_AsLongLongAndOverflow(object, &raw mut overflow) };
-        if overflow != 0 {
-            return Encoded::Foreign;
-        }
-        if let Ok(small) = i8::try_from(value) {
-            self.fixed(tag::INT8, &small.to_le_bytes())
-        } else if let Ok(medium) = i32::try_from(value) {
-            self.fixed(tag::INT32, &medium.to_le_bytes())
-        } else {
-            self.fixed(tag::INT64, &value.to_le_bytes())
-        }
     }
 
     unsafe fn complex(&mut self, object: *mut ffi::PyObject) -> Encoded {

@@ -17,13 +17,15 @@ mod decode;
 mod encode;
 mod pickle;
 mod probe;
+mod scalar;
 
 pub use array::ArrayTypes;
 pub use blocks::{BlockSink, BlockSource, with_buffer};
-pub use decode::{Arguments, Parents, decode_call, decode_value, malformed};
+pub use decode::{Arguments, Parents, decode_call, decode_scalars, decode_value, malformed};
 pub use encode::{Encoded, ParentSink, encode_call, encode_value};
 pub use pickle::{pickle_call, pickle_value};
 pub use probe::{call_payload, decode_payload, encode_payload};
+pub use scalar::encode_scalar;
 
 /// First byte of each encoded value.
 mod tag {

@@ -1,0 +1,84 @@
+//! Values without parts, which most small tasks take and give: handled before anything is set up for all others.
+
+use std::ffi::c_int;
+
+use pyo3::ffi;
+
+use super::tag;
+
+/// Appends the encoding of a number, a truth value or `None`; false, and nothing appended, for anything else.
+///
+/// # Safety
+/// The caller holds the interpreter; `object` is a live object.
+#[inline]
+pub unsafe fn encode_scalar(object: *mut ffi::PyObject, out: &mut Vec<u8>) -> bool {
+    // SAFETY: `object` is live, and each branch has checked the exact type that its call needs.
+    unsafe {
+        let kind = ffi::Py_TYPE(object);
+        if kind == &raw mut ffi::PyLong_Type {
+            return encode_integer(object, out);
+        }
+        if kind == &raw mut ffi::PyFloat_Type {
+            out.push(tag::FLOAT);
+            out.extend_from_slice(&ffi::PyFloat_AS_DOUBLE(object).to_le_bytes());
+        } else if object == ffi::Py_None() {
+            out.push(tag::NONE);
+        } else if object == ffi::Py_True() {
+            out.push(tag::TRUE);
+        } else if object == ffi::Py_False() {
+            out.push(tag::FALSE);
+        } else {
+            return false;
+        }
+        true
+    }
+}
+
+/// False beyond 64 bits.
+///
+/// # Safety
+/// As for [`encode_scalar`]; `object` is an `int`.
+#[inline]
+unsafe fn encode_integer(object: *mut ffi::PyObject, out: &mut Vec<u8>) -> bool {
+    let mut overflow: c_int = 0;
+    // SAFETY: `object` is an int, for which this call cannot raise.
+    let value = unsafe { ffi::PyLong_AsLongLongAndOverflow(object, &raw mut overflow) };
+    if overflow != 0 {
+        return false;
+    }
+    if let Ok(small) = i8::try_from(value) {
+        out.extend_from_slice(&[tag::INT8, small.cast_unsigned()]);
+    } else if let Ok(medium) = i32::try_from(value) {
+        let [first, second, third, fourth] = medium.to_le_bytes();
+        out.extend_from_slice(&[tag::INT32, first, second, third, fourth]);
+    } else {
+        out.push(tag::INT64);
+        out.extend_from_slice(&value.to_le_bytes());
+    }
+    true
+}
+
+/// Makes the scalar in front of `bytes`: a new reference, or null with an exception set, and how many bytes it is.
+/// `None`: nothing of the kind is there.
+///
+/// # Safety
+/// The caller holds the interpreter.
+#[inline]
+pub unsafe fn decode_scalar(bytes: &[u8]) -> Option<(*mut ffi::PyObject, usize)> {
+    let (&tag, rest) = bytes.split_first()?;
+    // SAFETY: passed on from the caller.
+    unsafe {
+        Some(match tag {
+            tag::INT8 => (ffi::PyLong_FromLong(i8::from_le_bytes(*rest.first_chunk()?).into()), 2),
+            tag::INT32 => {
+                (ffi::PyLong_FromLong(i32::from_le_bytes(*rest.first_chunk()?).into()), 5)
+            }
+            tag::INT64 => (ffi::PyLong_FromLongLong(i64::from_le_bytes(*rest.first_chunk()?)), 9),
+            tag::FLOAT => (ffi::PyFloat_FromDouble(f64::from_le_bytes(*rest.first_chunk()?)), 9),
+            tag::NONE => (ffi::Py_NewRef(ffi::Py_None()), 1),
+            tag::TRUE => (ffi::Py_NewRef(ffi::Py_True()), 1),
+            tag::FALSE => (ffi::Py_NewRef(ffi::Py_False()), 1),
+            _ => return None,
+        })
+    }
+}
