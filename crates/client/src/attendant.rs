@@ -53,13 +53,12 @@ fn attend(client: &Arc<Client>) -> bool {
         if !inner.lead.take_attended() {
             break;
         }
-        if !inner.has_obligations() {
-            return true;
-        }
+        // Not parked even if nothing is to do at the moment: whoever attends would have to wake it again and again.
         patience = (patience * 2).min(PATIENCE_MAX);
     }
     while inner.has_obligations() && inner.lead.try_take(Leader::Attendant) {
         inner.drain();
+        inner.spread();
         inner = client.lead_once(inner, SLEEP_MAX).0;
         let has_obligations = inner.has_obligations();
         let next = inner.lead.give_up(has_obligations);

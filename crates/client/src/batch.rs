@@ -199,8 +199,13 @@ impl Client {
             }
             next += count.max(1);
         }
-        self.summon_if_needed(&mut inner);
+        self.summon_if_needed(inner);
         outcome
+    }
+
+    /// How many calls of a function travel together; 1 is none.
+    pub fn batch_size(&self, function: FunctionId) -> u32 {
+        self.lock().core.batch_size(function)
     }
 
     /// Takes what came of the foremost calls, as far as it is there and about `limit` of them, and lets go of them; of a

@@ -183,14 +183,16 @@ impl Client {
         if call.views {
             inner.views.insert(task);
         }
-        self.summon_if_needed(&mut inner);
+        self.summon_if_needed(inner);
         Ok(task)
     }
 
     /// Wakes the attendant if it sleeps and something is left to do.
     #[inline]
-    pub(crate) fn summon_if_needed(&self, inner: &mut Inner) {
+    pub(crate) fn summon_if_needed(&self, mut inner: MutexGuard<'_, Inner>) {
         if inner.lead.is_parked() && inner.has_obligations() && inner.lead.summon() {
+            // It would only wait for the mutex.
+            drop(inner);
             self.wake_attendant();
         }
     }

@@ -27,6 +27,8 @@ pub(crate) struct Waiter {
 
 /// How many times a poller looks at the rings before it looks at the clock.
 const POLLS_PER_LOOK: u32 = 16;
+/// After so long a poller offers its core to others: to a worker, if the scheduler has put both on one.
+const YIELD_AFTER: Duration = Duration::from_micros(5);
 /// Tasks that are expected to run for longer are worth a wake-up each.
 const LONG_RUN_NS: u64 = 30_000;
 /// With more than so many records in flight results come in a stream.
@@ -112,6 +114,10 @@ impl Client {
             if is_done(&inner) {
                 continue;
             }
+            // Of results that come together those of one ring's worth of work are not worth another worker.
+            if patience.is_some() && inner.core.has_ready() {
+                inner.spread();
+            }
             is_leader = is_leader || inner.lead.try_take(Leader::Caller);
             let left = limit.saturating_sub(start.elapsed());
             let is_interrupted;
@@ -147,8 +153,12 @@ impl Client {
                     gristmill_sync::hint::spin_loop();
                 }
             }
-            if begun.elapsed() >= window {
+            let polled = begun.elapsed();
+            if polled >= window {
                 return false;
+            }
+            if polled >= YIELD_AFTER {
+                gristmill_sync::thread::yield_now();
             }
         }
     }
@@ -184,7 +194,6 @@ impl Client {
         mut inner: MutexGuard<'a, Inner>,
         left: Duration,
     ) -> (MutexGuard<'a, Inner>, bool) {
-        inner.spread();
         if let Some(nap) = inner.nap_length(self.cores()) {
             inner = self.nap(inner, nap.min(left));
             inner.drain();
@@ -210,7 +219,14 @@ impl Client {
         } else {
             HandOver::Nobody
         };
-        self.pass_on(&mut inner, next);
+        match next {
+            HandOver::Attendant => {
+                // It would only wait for the mutex.
+                drop(inner);
+                self.wake_attendant();
+            }
+            other => self.pass_on(&mut inner, other),
+        }
     }
 
     /// Wakes whom the token goes to.

@@ -199,6 +199,12 @@ impl Core {
         self.tasks.len()
     }
 
+    /// Whether tasks are ready for which no worker has room.
+    #[must_use]
+    pub const fn has_ready(&self) -> bool {
+        self.ready_count() > 0
+    }
+
     #[inline]
     pub(crate) const fn ready_count(&self) -> u64 {
         self.ready.len() as u64 + self.nested_ready

@@ -322,7 +322,8 @@ impl<C: Callee> Worker<C> {
         Ok(())
     }
 
-    /// Polls for a while, then sleeps until the bell rings or `left` has passed.
+    /// Polls for a while, then sleeps until the bell rings or `left` has passed. A poller offers its core to others: to the
+    /// client, if the scheduler has put both on one.
     pub(crate) fn idle(&self, left: Duration) {
         let is_stream = self.streak.take() >= STREAM;
         for _ in 0..if is_stream { STREAM_PAUSES } else { 0 } {
@@ -345,13 +346,17 @@ impl<C: Callee> Worker<C> {
         let mut lane = self.lane.borrow_mut();
         let begun = Instant::now();
         let spin = self.options.spin.min(left);
-        while begun.elapsed() < spin {
+        loop {
             for _ in 0..POLLS_PER_LOOK {
                 if lane.tasks.has_record() {
                     return;
                 }
                 gristmill_sync::hint::spin_loop();
             }
+            if begun.elapsed() >= spin {
+                break;
+            }
+            gristmill_sync::thread::yield_now();
         }
         if lane.tasks.publish_tail() == Tail::Published && lane.tasks.writer_waits(self.mode) {
             self.control.peer_bell().wake();

@@ -78,7 +78,7 @@ impl Engine {
             is_begun: false,
         };
         slf.get().running_client(py)?;
-        results.fill(py, window)?;
+        results.begin(py)?;
         Ok(results)
     }
 }
@@ -165,6 +165,16 @@ impl MapResults {
             }
             has_waited = true;
         }
+    }
+
+    /// Submits the first items: of a short function fewer, since they keep the workers busy for no time anyone notices.
+    fn begin(&mut self, py: Python<'_>) -> PyResult<()> {
+        let first = self.window.min(STEADY_WINDOW);
+        self.fill(py, first)?;
+        let engine = self.engine.clone_ref(py);
+        let function = engine.get().function_id(py, self.function.as_ptr())?;
+        let at_once = engine.get().running_client(py)?.batch_size(function) as usize;
+        self.fill(py, (self.window / at_once).saturating_sub(first))
     }
 
     /// Submits up to `limit` items.
