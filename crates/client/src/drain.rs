@@ -32,9 +32,10 @@ impl Inner {
     pub fn drain(&mut self) {
         let now = self.lanes.read_clock();
         let mut count = 0;
-        for slot in 0..self.lanes.lanes.len() {
-            count +=
-                self.drain_lane(SlotId(u16::try_from(slot).unwrap_or(u16::MAX)), usize::MAX, now);
+        for slot in self.lanes.slots() {
+            if self.lanes.has_arrived(slot) {
+                count += self.drain_lane(slot, usize::MAX, now);
+            }
         }
         self.nested_flush();
         if self.core.next_wake(now).is_some_and(|wake| wake <= now) {
@@ -56,12 +57,8 @@ impl Inner {
     /// Completes a few results of each ring: what a submit does in passing.
     #[inline]
     pub fn drain_little(&mut self, now: u64) {
-        for slot in 0..self.lanes.lanes.len() {
-            let is_waiting = self.lanes.lanes[slot]
-                .as_ref()
-                .is_some_and(|lane| lane.ends.results.has_record() && !lane.is_corrupt);
-            if is_waiting {
-                let slot = SlotId(u16::try_from(slot).unwrap_or(u16::MAX));
+        for slot in self.lanes.slots() {
+            if self.lanes.has_arrived(slot) {
                 self.drain_lane(slot, SUBMIT_SHARE, now);
                 self.attended();
             }
@@ -144,8 +141,8 @@ impl Inner {
         if self.lanes.batches.is_empty() {
             return;
         }
-        for slot in 0..self.lanes.lanes.len() {
-            self.take_growing(SlotId(u16::try_from(slot).unwrap_or(u16::MAX)));
+        for slot in self.lanes.slots() {
+            self.take_growing(slot);
         }
         self.settle();
     }

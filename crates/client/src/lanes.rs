@@ -58,6 +58,8 @@ pub(crate) struct Lane {
 #[derive(Debug)]
 pub(crate) struct Lanes {
     pub lanes: Vec<Option<Lane>>,
+    /// One past the last open one: what is beyond need not be looked at.
+    end: usize,
     pub functions: Functions,
     pub arena: ClientArena,
     pub bundles: Bundles,
@@ -98,6 +100,7 @@ impl Lanes {
     pub fn new(slot_count: usize, mode: BarrierMode, scale: TickScale, arena: ClientArena) -> Self {
         Self {
             lanes: (0..slot_count).map(|_| None).collect(),
+            end: 0,
             functions: Functions::default(),
             arena,
             bundles: Bundles::default(),
@@ -161,7 +164,28 @@ impl Lanes {
             kept: HashMap::new(),
             releases: VecDeque::new(),
         });
+        self.end = self.end.max(usize::from(worker.slot.0) + 1);
         Ok(())
+    }
+
+    /// Nobody sits in a slot any more.
+    pub fn close(&mut self, slot: SlotId) {
+        self.lanes[usize::from(slot.0)] = None;
+        while self.end > 0 && self.lanes[self.end - 1].is_none() {
+            self.end -= 1;
+        }
+    }
+
+    /// The slots among which all open ones are.
+    pub fn slots(&self) -> impl Iterator<Item = SlotId> + use<> {
+        (0..self.end).map(|slot| SlotId(u16::try_from(slot).unwrap_or(u16::MAX)))
+    }
+
+    /// Whether a worker has written something that was not read.
+    #[inline]
+    pub fn has_arrived(&self, slot: SlotId) -> bool {
+        let lane = self.lanes[usize::from(slot.0)].as_ref();
+        lane.is_some_and(|lane| lane.ends.results.has_record() && !lane.is_corrupt)
     }
 
     /// The clock as it was read last, ticks.
@@ -188,7 +212,14 @@ impl Lanes {
     /// What a poller and a sleeper look at: every result ring, from where it was read.
     pub fn watch(&self) -> Watch {
         let watch = |lane: &Lane| lane.ends.results.watch();
-        Watch(self.lanes.iter().flatten().filter(|lane| !lane.is_corrupt).map(watch).collect())
+        Watch(
+            self.lanes[..self.end]
+                .iter()
+                .flatten()
+                .filter(|lane| !lane.is_corrupt)
+                .map(watch)
+                .collect(),
+        )
     }
 
     /// Whether a worker is to be told of blocks.
@@ -249,7 +280,7 @@ impl Lanes {
             }
         }
         self.has_untold = false;
-        for lane in self.lanes.iter_mut().flatten() {
+        for lane in self.lanes[..self.end].iter_mut().flatten() {
             while !lane.releases.is_empty() {
                 let count = lane.releases.len().min(RELEASES_MAX);
                 let Ok(mut record) = lane.ends.tasks.begin(Kind::Release, 0, (count + 1) * 8)

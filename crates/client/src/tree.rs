@@ -170,7 +170,7 @@ impl Inner {
         let place = usize::from(slot.0);
         self.tree.epochs[place] = next_epoch(self.tree.epochs[place]);
         let worker = WorkerKey { slot, epoch: self.tree.epochs[place] };
-        self.lanes.lanes[place] = None;
+        self.lanes.close(slot);
         self.lanes.arena.renew(slot);
         let segment = self.shared.segment.clone();
         let started = segment
@@ -186,7 +186,7 @@ impl Inner {
     }
 
     fn fail_start(&mut self, slot: SlotId, text: String, permanent: bool) {
-        self.lanes.lanes[usize::from(slot.0)] = None;
+        self.lanes.close(slot);
         let now = self.lanes.read_clock();
         let failure = StartFailure { text: text.into(), permanent };
         self.core.slot_failed(slot, failure, now, &mut self.lanes);
@@ -324,7 +324,7 @@ impl Inner {
         };
         let cause = if lane.is_corrupt { LossCause::Corrupt } else { cause };
         let (epoch, pid) = (lane.worker.epoch, lane.pid);
-        self.lanes.lanes[usize::from(slot.0)] = None;
+        self.lanes.close(slot);
         self.drop_nested(slot);
         let loss = Loss { cause, pid, oom, detail: detail.into(), progress };
         self.core.slot_lost(slot, epoch, loss, now, &mut self.lanes);
