@@ -203,12 +203,13 @@ impl Core {
         if self.has_no_core_left() { self.config.window_ns } else { self.config.wake_cost_ns }
     }
 
-    /// Whether busy workers, and whoever submits unless it is about to wait, have every core.
+    /// Whether busy workers and whoever submits have every core. Once that one is about to wait nobody holds back: what
+    /// runs may wait for something else than a core.
     pub(crate) fn has_no_core_left(&self) -> bool {
         let busy =
             self.live_slots().iter().filter(|slot| slot.in_flight.len > slot.waiting).count();
         let busy = u32::try_from(busy).unwrap_or(u32::MAX);
-        busy > 0 && busy.saturating_add(u32::from(!self.is_caller_waiting)) >= self.config.cores
+        !self.is_caller_waiting && busy > 0 && busy >= self.config.cores.saturating_sub(1)
     }
 
     /// Puts a task that is in no list and needs nothing behind the others.

@@ -55,7 +55,7 @@ impl Core {
         slot.has_more() && slot.backlog_ns > least_ns
     }
 
-    /// Gives idle workers what is ready, or half of what waits elsewhere: the caller is about to wait, and leaves its core
+    /// Gives idle workers what is ready, and half of what waits elsewhere: the caller is about to wait, and leaves its core
     /// to them.
     pub fn spread(&mut self, now: u64, port: &mut impl Port) {
         self.now = now;
@@ -65,7 +65,8 @@ impl Core {
         self.is_caller_waiting = true;
         if self.ready_count() > 0 {
             self.pump(port);
-        } else {
+        }
+        if self.deep_slots > 0 && self.ready_count() == 0 && self.has_idle_worker() {
             self.steal_from_busiest(2 * self.config.wake_cost_ns, port);
         }
         self.is_caller_waiting = false;

@@ -57,6 +57,20 @@ fn where_no_core_is_left_one_worker_is_filled_first_and_the_others_share_in_a_wa
 }
 
 #[test]
+fn tasks_that_wait_for_no_core_have_a_worker_each_once_their_caller_waits() {
+    let config = Config { workers: 3, cores: 2, spare_max: 0, ..Config::default() };
+    let mut engine = engine_with(config);
+    engine.port.asleep = [true; 8];
+    let tasks: Vec<_> = (0..3).map(|_| engine.submit()).collect();
+    assert_eq!(engine.record(tasks[1]).slot, 0, "their caller needs the other core");
+    engine.start(tasks[0]);
+    engine.core.spread(engine.now, &mut engine.port);
+    let mut slots: Vec<_> = tasks.iter().map(|&task| engine.record(task).slot).collect();
+    slots.sort_unstable();
+    assert_eq!(slots, [0, 1, 2]);
+}
+
+#[test]
 fn a_worker_is_sent_a_window_of_work_and_filled_up_when_half_is_done() {
     let mut engine = engine(1);
     engine.teach(20_000);
