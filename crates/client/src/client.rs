@@ -395,7 +395,11 @@ impl Inner {
     #[inline]
     pub(crate) fn now_for_submit(&mut self) -> u64 {
         self.burst = self.burst.wrapping_add(1);
-        if self.burst.is_multiple_of(SUBMIT_BURST) || self.core.in_flight() == 0 {
+        if self.burst.is_multiple_of(SUBMIT_BURST)
+            || self.core.in_flight() == 0
+            || self.core.waits_for_few()
+                && self.lanes.slots().any(|slot| self.lanes.has_arrived(slot))
+        {
             let now = self.lanes.read_clock();
             self.drain_little(now);
             return now;

@@ -76,6 +76,13 @@ impl Core {
         self.in_flight
     }
 
+    /// Whether tasks wait for the results of a few that are in flight, so that each answer may be what workers lack.
+    #[inline]
+    #[must_use]
+    pub const fn waits_for_few(&self) -> bool {
+        self.blocked > 0 && self.in_flight <= 2
+    }
+
     /// Whether every accepted task has its final state.
     #[must_use]
     pub const fn is_drained(&self) -> bool {
