@@ -166,6 +166,15 @@ impl Arguments {
     }
 }
 
+/// The value in `bytes`, if it is one without parts and there is memory for it: a look before [`decode_value`].
+#[inline]
+pub fn decode_only_scalar(py: Python<'_>, bytes: &[u8]) -> Option<Owned> {
+    // SAFETY: `py` proves that we hold the interpreter.
+    let (object, size) = unsafe { decode_scalar(bytes) }?;
+    let value = Owned::or_raise(py, object).ok()?;
+    (size == bytes.len()).then_some(value)
+}
+
 /// Decodes one value.
 ///
 /// # Errors
@@ -177,11 +186,8 @@ pub fn decode_value(
     arrays: &ArrayTypes,
     blocks: &dyn BlockSource,
 ) -> PyResult<Owned> {
-    // SAFETY: `py` proves that we hold the interpreter.
-    if let Some((object, size)) = unsafe { decode_scalar(bytes) }
-        && size == bytes.len()
-    {
-        return Owned::or_raise(py, object);
+    if let Some(value) = decode_only_scalar(py, bytes) {
+        return Ok(value);
     }
     if let Some(&(tag::PICKLE | tag::PICKLE_WITH_BLOCKS)) = bytes.first() {
         return super::pickle::load_pickle(py, bytes, parents, blocks);

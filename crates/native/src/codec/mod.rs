@@ -21,7 +21,9 @@ mod scalar;
 
 pub use array::ArrayTypes;
 pub use blocks::{BlockSink, BlockSource, with_buffer};
-pub use decode::{Arguments, Parents, decode_call, decode_scalars, decode_value, malformed};
+pub use decode::{
+    Arguments, Parents, decode_call, decode_only_scalar, decode_scalars, decode_value, malformed,
+};
 pub use encode::{Encoded, ParentSink, encode_call, encode_value};
 pub use pickle::{pickle_call, pickle_value};
 pub use probe::{call_payload, decode_payload, encode_payload};

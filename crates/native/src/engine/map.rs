@@ -96,7 +96,11 @@ impl MapResults {
             None => self.next_value(py),
             value => value,
         };
-        value.map(|value| value.map(|value| value.into_bound(py).unbind())).transpose()
+        match value {
+            Some(Ok(value)) => Ok(Some(value.into_bound(py).unbind())),
+            Some(Err(error)) => Err(*error),
+            None => Ok(None),
+        }
     }
 
     /// Submits whatever is left of the items.
@@ -113,9 +117,9 @@ impl MapResults {
 }
 
 impl MapResults {
-    /// The next of the outcomes that were taken.
+    /// The next of the outcomes that were taken. An error is in a box, so that a value moves a word.
     #[inline]
-    fn next_value(&mut self, py: Python<'_>) -> Option<PyResult<Owned>> {
+    fn next_value(&mut self, py: Python<'_>) -> Option<Result<Owned, Box<PyErr>>> {
         let engine = self.engine.get();
         while let Some(Taken::Results(results)) = self.taken.front_mut() {
             if let Some(result) = results.take() {
@@ -123,11 +127,12 @@ impl MapResults {
             }
             self.taken.pop_front();
         }
-        match self.taken.pop_front()? {
-            Taken::One(Ended::Value(payload)) => Some(engine.decode(py, &payload)),
-            Taken::One(other) => Some(Err(engine.raised(py, other))),
+        let value = match self.taken.pop_front()? {
+            Taken::One(Ended::Value(payload)) => engine.decode(py, &payload),
+            Taken::One(other) => Err(engine.raised(py, other)),
             Taken::Results(_) => unreachable!("those were taken first"),
-        }
+        };
+        Some(value.map_err(Box::new))
     }
 
     /// Gets the next outcomes; false when there are none any more.

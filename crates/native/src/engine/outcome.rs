@@ -10,7 +10,7 @@ use pyo3::types::PyDict;
 
 use super::Engine;
 use crate::arena::ClientSource;
-use crate::codec::decode_value;
+use crate::codec::{decode_only_scalar, decode_value};
 use crate::error;
 use crate::future::FutureRef;
 use crate::object::Owned;
@@ -151,7 +151,17 @@ impl Engine {
     /// # Errors
     /// What the call raised; what decoding raises.
     #[inline]
-    pub fn call_value(&self, py: Python<'_>, result: CallResult<'_>) -> PyResult<Owned> {
+    pub fn call_value(&self, py: Python<'_>, result: CallResult<'_>) -> Result<Owned, Box<PyErr>> {
+        if let CallValue::Inline(bytes) = result.value
+            && result.verdict == Verdict::Returned
+            && let Some(value) = decode_only_scalar(py, bytes)
+        {
+            return Ok(value);
+        }
+        self.any_call_value(py, result).map_err(Box::new)
+    }
+
+    fn any_call_value(&self, py: Python<'_>, result: CallResult<'_>) -> PyResult<Owned> {
         let encoded = match result.value {
             CallValue::Inline(bytes) if result.verdict == Verdict::Returned => {
                 let blocks = ClientSource::new(&[], false);
