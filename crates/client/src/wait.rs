@@ -27,8 +27,6 @@ pub(crate) struct Waiter {
 
 /// How many times a poller looks at the rings before it looks at the clock.
 const POLLS_PER_LOOK: u32 = 16;
-/// After so long a poller offers its core to others: to a worker, if the scheduler has put both on one.
-const YIELD_AFTER: Duration = Duration::from_micros(10);
 /// Tasks that are expected to run for longer are worth a wake-up each.
 const LONG_RUN_NS: u64 = 30_000;
 /// With more than so many records in flight results come in a stream.
@@ -153,12 +151,8 @@ impl Client {
                     gristmill_sync::hint::spin_loop();
                 }
             }
-            let polled = begun.elapsed();
-            if polled >= window {
+            if begun.elapsed() >= window {
                 return false;
-            }
-            if polled >= YIELD_AFTER {
-                gristmill_sync::thread::yield_now();
             }
         }
     }

@@ -322,8 +322,7 @@ impl<C: Callee> Worker<C> {
         Ok(())
     }
 
-    /// Polls for a while, then sleeps until the bell rings or `left` has passed. A poller offers its core: to the client, if
-    /// the scheduler has put both on one.
+    /// Polls for a while, then sleeps until the bell rings or `left` has passed.
     pub(crate) fn idle(&self, left: Duration) {
         let is_stream = self.streak.take() >= STREAM;
         for _ in 0..if is_stream { STREAM_PAUSES } else { 0 } {
@@ -353,12 +352,8 @@ impl<C: Callee> Worker<C> {
                 }
                 gristmill_sync::hint::spin_loop();
             }
-            let polled = begun.elapsed();
-            if polled >= spin {
+            if begun.elapsed() >= spin {
                 break;
-            }
-            if polled >= YIELD_AFTER {
-                gristmill_sync::thread::yield_now();
             }
         }
         if lane.tasks.publish_tail() == Tail::Published && lane.tasks.writer_waits(self.mode) {
@@ -377,8 +372,6 @@ const STREAM_PAUSES: u32 = 20;
 /// calls and waits comes back.
 const ATTACHED_POLLS: u32 = 100;
 const POLLS_PER_LOOK: u32 = 64;
-/// After so long a poller offers its core to others: longer than a client takes that calls and waits.
-const YIELD_AFTER: Duration = Duration::from_micros(10);
 /// The longest sleep: whatever was missed is found after it.
 pub(crate) const SLEEP_MAX: Duration = Duration::from_millis(500);
 
