@@ -55,11 +55,11 @@ impl Core {
         slot.has_more() && slot.backlog_ns > least_ns
     }
 
-    /// Gives idle workers what is ready, and half of what waits elsewhere: the caller is about to wait, and leaves its core
-    /// to them.
+    /// Fills all workers up with what is ready, and gives idle ones half of what waits elsewhere: the caller is about to wait,
+    /// and leaves its core to them.
     pub fn spread(&mut self, now: u64, port: &mut impl Port) {
         self.now = now;
-        if self.deep_slots == 0 && self.ready_count() == 0 || !self.has_idle_worker() {
+        if self.deep_slots == 0 && self.ready_count() == 0 {
             return;
         }
         self.is_caller_waiting = true;
