@@ -27,21 +27,29 @@ pub fn arrival<W: Words>(record: &Record<'_, W>) {
         Ok(Arrival::Keep(offsets) | Arrival::Return(offsets)) => {
             assert!(offsets.len() * 8 <= room);
         }
-        Ok(Arrival::Results) => result(record, room),
+        Ok(Arrival::Results) => results(record, room),
         Ok(Arrival::Wait(..)) | Err(_) => {}
     }
 }
 
-/// Takes a record in as the one result of a batch; it comes out as it went in.
-fn result<W: Words>(record: &Record<'_, W>, room: usize) {
+/// Takes a record in as the results of a batch of a few calls; they come out as they went in.
+fn results<W: Words>(record: &Record<'_, W>, room: usize) {
+    const CALLS: u32 = 3;
     let (batch, mut batches) = (TaskId::new(0, 0), Batches::default());
-    batches.insert(batch, FunctionId(0), 1);
+    batches.insert(batch, FunctionId(0), CALLS);
     let collected = batches.get_mut(batch).expect("it was inserted");
-    if collected.take_in(record, &mut Bundles::default(), |_, _| None) {
-        let mut results = batches.take_ready(batch).expect("one result");
-        let Some(CallResult { value: CallValue::Inline(bytes), .. }) = results.take() else {
+    let Some(intake) = collected.take_in((record, 0), &mut Bundles::default(), |_, _| None) else {
+        assert!(batches.take_ready(batch).is_none(), "nothing of a damaged record is kept");
+        return;
+    };
+    assert!(intake.count <= CALLS as usize && intake.size as usize <= room);
+    let mut ready = batches.take_ready(batch).unwrap_or_default();
+    let mut size = 0;
+    for _ in 0..intake.count {
+        let Some(CallResult { value: CallValue::Inline(bytes), .. }) = ready.take() else {
             panic!("no blocks were adopted")
         };
-        assert!(bytes.len() <= room);
+        size += bytes.len();
     }
+    assert!(size <= room && ready.take().is_none());
 }

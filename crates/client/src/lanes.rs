@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use gristmill_core::Status;
 use gristmill_keeper::WorkerKey;
 use gristmill_shm::{
-    BlockPart, ClientArena, ClientLane, MappedWords, RingWatch, Segment, SegmentError, Tail,
+    BlockPart, ClientArena, ClientLane, MappedWords, RingWatch, Segment, SegmentError,
 };
 use gristmill_sync::barrier::BarrierMode;
 use gristmill_sync::clock::{TickScale, ticks};
@@ -45,7 +45,7 @@ pub(crate) struct Lane {
     /// Its initializer has returned.
     pub is_ready: bool,
     /// Bytes that were taken of the results in the record at hand, which its worker had not finished.
-    taken: u32,
+    pub taken: u32,
     /// Blocks of its ring's records that were too large, by sequence: the worker copies them out when it reads those.
     pub spills: VecDeque<(u64, BlockPart)>,
     /// Blocks that its tasks go on using, each with how often it was said.
@@ -226,49 +226,6 @@ impl Lanes {
     #[inline]
     pub fn has_releases(&self) -> bool {
         self.has_untold || self.arena.has_releases()
-    }
-
-    /// Takes in about `limit` results of a batch that a worker runs; gives how many, or `None` when one is damaged.
-    pub fn take_results(&mut self, slot: SlotId, batch: TaskId, limit: usize) -> Option<usize> {
-        let Self { lanes, batches, bundles, arena, mode, .. } = self;
-        let Lane { ends, taken, .. } = lanes[usize::from(slot.0)].as_mut()?;
-        let collected = batches.get_mut(batch)?;
-        let mut adopt =
-            |bundles: &mut Bundles, bytes: &[u8]| bundles.receive(arena, slot, bytes).ok();
-        let mut count = 0;
-        while count < limit
-            && let Ok(Some(record)) = ends.results.peek()
-            && record.header().kind == Kind::Results
-        {
-            count += collected.take_in((&record, *taken), bundles, &mut adopt)?.count;
-            *taken = 0;
-            if ends.results.consume() == Tail::Published && ends.results.writer_waits(*mode) {
-                ends.control.peer_bell().wake();
-            }
-        }
-        if self.listeners > 0 {
-            self.news.push(batch);
-        }
-        Some(count)
-    }
-
-    /// As [`Self::take_results`], of a record that its worker has not finished.
-    pub fn take_growing(&mut self, slot: SlotId, batch: TaskId) -> Option<usize> {
-        let Self { lanes, batches, bundles, arena, .. } = self;
-        let lane = lanes[usize::from(slot.0)].as_mut().filter(|lane| !lane.is_corrupt);
-        let Some(Lane { ends, taken, .. }) = lane else { return Some(0) };
-        let written = ends.control.progress().written();
-        let Ok(Some(record)) = ends.results.peek_growing(Kind::Results, written) else {
-            return Some(0);
-        };
-        let mut adopt =
-            |bundles: &mut Bundles, bytes: &[u8]| bundles.receive(arena, slot, bytes).ok();
-        let intake = batches.get_mut(batch)?.take_in((&record, *taken), bundles, &mut adopt)?;
-        *taken += intake.size;
-        if intake.count > 0 && self.listeners > 0 {
-            self.news.push(batch);
-        }
-        Some(intake.count)
     }
 
     /// Tells workers which of their blocks are free, as far as their rings have room. Nobody is woken for it.

@@ -16,6 +16,7 @@ mod functions;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod inner;
+mod intake;
 mod lanes;
 mod lead;
 mod nap;
