@@ -87,9 +87,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use gristmill_shm::{
-        BatchProgress, ClientArena, ClientLane, Segment, SegmentOptions, WorkerArena,
-    };
+    use gristmill_shm::{ClientArena, ClientLane, Segment, SegmentOptions, WorkerArena};
     use gristmill_wire::{
         AnswerFrame, Attempt, BatchResults, Epoch, FunctionId, SlotId, TaskFlags, TaskFrame, TaskId,
     };
@@ -97,11 +95,13 @@ mod tests {
     use super::*;
     use crate::WorkerOptions;
 
-    /// Gives calls back; the client stops the batch during the call that says so.
+    /// What the client does during a call, which has a number.
+    type Meanwhile = dyn Fn(&mut ClientLane, u8);
+
+    /// Gives calls back.
     struct Echo {
         client: RefCell<ClientLane>,
-        stops_at: u8,
-        found: RefCell<Option<BatchProgress>>,
+        meanwhile: Box<Meanwhile>,
     }
 
     impl Callee for Echo {
@@ -109,9 +109,7 @@ mod tests {
 
         fn call(&self, call: &Call<'_>, out: &mut Vec<u8>) -> Reply {
             out.extend_from_slice(call.payload);
-            if call.payload == [self.stops_at] {
-                *self.found.borrow_mut() = self.client.borrow().control.stop_batch(0);
-            }
+            (self.meanwhile)(&mut self.client.borrow_mut(), call.payload[0]);
             let verdict = if call.payload == [1] { Verdict::Raised } else { Verdict::Returned };
             Reply { verdict, arena: false }
         }
@@ -119,11 +117,14 @@ mod tests {
         fn while_idle(&self, _wait: &mut dyn FnMut()) {}
     }
 
-    /// The results of a batch, the verdict of its answer, and what the client found when it stopped it.
-    type Ran = (Vec<(Verdict, Vec<u8>)>, Verdict, Option<BatchProgress>);
+    /// The results of a batch, and the verdict of its answer.
+    type Ran = (Vec<(Verdict, Vec<u8>)>, Verdict);
 
-    /// Runs a batch of the calls 0 to 3.
-    fn run(stops_at: u8) -> Ran {
+    /// Runs a batch of the calls 0 to 3, with what the client does before and in each of them.
+    fn run(
+        before: impl FnOnce(&mut ClientLane),
+        meanwhile: impl Fn(&mut ClientLane, u8) + 'static,
+    ) -> Ran {
         let options =
             SegmentOptions { slot_count: 1, task_ring_size: 1 << 16, result_ring_size: 1 << 16 };
         let segment = Segment::create(&options).expect("memory");
@@ -146,13 +147,11 @@ mod tests {
         record.bytes(24, &payload);
         record.commit();
         client.tasks.begin(Kind::Stop, 0, 0).expect("there is room").commit();
-        if stops_at > 3 {
-            let _ = client.control.stop_batch(0);
-        }
+        before(&mut client);
         let arena = ClientArena::create(1).expect("memory");
         let descriptor = arena.as_fd().try_clone_to_owned().expect("a descriptor");
         let arena = Arc::new(WorkerArena::open(descriptor, SlotId(0)).expect("an arena"));
-        let callee = Echo { client: RefCell::new(client), stops_at, found: RefCell::default() };
+        let callee = Echo { client: RefCell::new(client), meanwhile: Box::new(meanwhile) };
         let lane = segment.worker_lane(SlotId(0)).expect("a slot");
         let options = WorkerOptions { spin: Duration::ZERO, stack_max: usize::MAX, result_rest: 0 };
         let worker = Worker::new(lane, arena, callee, options);
@@ -163,8 +162,7 @@ mod tests {
             let record = client.results.peek().expect("sound").expect("an answer comes last");
             if record.header().kind == Kind::Answer {
                 let frame = AnswerFrame::from_words(record.words(0).expect("a frame"));
-                let verdict = frame.expect("a frame").verdict;
-                return (results, verdict, worker.callee.found.take());
+                return (results, frame.expect("a frame").verdict);
             }
             let mut bytes = Vec::new();
             record.append_parts(0, &mut bytes).expect("all of it");
@@ -178,7 +176,7 @@ mod tests {
 
     #[test]
     fn each_call_has_its_result_in_front_of_the_answer() {
-        let (results, verdict, _) = run(3);
+        let (results, verdict) = run(|_| (), |_, _| ());
         let calls: Vec<_> = results.iter().map(|(_, bytes)| bytes[0]).collect();
         assert_eq!(calls, [0, 1, 2, 3]);
         assert_eq!(results[1].0, Verdict::Raised, "one that raises does not end the batch");
@@ -187,10 +185,46 @@ mod tests {
 
     #[test]
     fn no_call_begins_after_the_stop() {
-        let (results, verdict, found) = run(1);
+        let (results, verdict) = run(
+            |_| (),
+            |client, call| {
+                let stopped = (call == 1).then(|| client.control.stop_batch(0));
+                let claimed = stopped.map(|found| found.expect("a call runs").claimed);
+                assert!(claimed.is_none_or(|claimed| claimed == 2));
+            },
+        );
         assert_eq!((results.len(), verdict), (2, Verdict::Returned));
-        assert_eq!(found.expect("a call runs").claimed, 2);
-        let (results, verdict, _) = run(9);
+        let stop = |client: &mut ClientLane| assert_eq!(client.control.stop_batch(0), None);
+        let (results, verdict) = run(stop, |_, _| ());
         assert_eq!((results.len(), verdict), (0, Verdict::Skipped));
+    }
+
+    /// How many results the client finds without a look at what grows.
+    fn published(client: &mut ClientLane) -> usize {
+        let Some(record) = client.results.peek().expect("sound") else { return 0 };
+        let mut bytes = Vec::new();
+        record.append_parts(0, &mut bytes).expect("all of it");
+        bytes.len() / 8
+    }
+
+    #[test]
+    fn results_are_published_together_unless_the_client_sleeps() {
+        run(|_| (), |client, _| assert_eq!(published(client), 0));
+        run(
+            |_| (),
+            |client, call| match call {
+                1 => {
+                    let control = client.control.clone();
+                    std::thread::spawn(move || {
+                        let limit = Some(Duration::from_secs(60));
+                        control.own_bell().sleep(control.mode(), || true, limit)
+                    });
+                    while !client.control.own_bell().is_asleep() {
+                        std::hint::spin_loop();
+                    }
+                }
+                _ => assert_eq!(published(client), if call < 2 { 0 } else { 2 }),
+            },
+        );
     }
 }
