@@ -17,7 +17,7 @@ const BACKLOG_MIN_NS: u64 = 100_000;
 /// How late a nap ends: the slack of the kernel's timers for ordinary threads, and the wake-up.
 const LATE_NS: u64 = 40_000;
 /// A kick, a signal and a timer of the graph come later by so much.
-const NAP_MAX: Duration = Duration::from_micros(100);
+const NAP_MAX: Duration = Duration::from_micros(250);
 
 /// Half of what the first worker has left, less what the nap is late by.
 fn length(load: &Load, cores: usize) -> Option<Duration> {
