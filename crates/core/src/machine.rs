@@ -258,6 +258,17 @@ impl Core {
         }
     }
 
+    /// Asserts what must hold after [`Core::spread`], whatever the cores: for the simulation.
+    ///
+    /// # Panics
+    /// When something waits beside an idle worker.
+    pub fn audit_spread(&self) {
+        assert!(
+            self.ready.is_empty() || !self.has_idle_worker(),
+            "the caller waits, a worker idles"
+        );
+    }
+
     fn audit_slots(&self) {
         let sum = |count: fn(&Slot) -> u64| self.slots.iter().map(count).sum::<u64>();
         assert_eq!(sum(|slot| u64::from(slot.in_flight.len)), self.in_flight, "rings");

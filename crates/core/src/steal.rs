@@ -59,14 +59,11 @@ impl Core {
     /// and leaves its core to them.
     pub fn spread(&mut self, now: u64, port: &mut impl Port) {
         self.now = now;
-        if self.deep_slots == 0 && self.ready_count() == 0 {
-            return;
-        }
         self.is_caller_waiting = true;
-        if self.ready_count() > 0 {
+        if self.has_ready() {
             self.pump(port);
         }
-        if self.deep_slots > 0 && self.ready_count() == 0 && self.has_idle_worker() {
+        if self.deep_slots > 0 && !self.has_ready() && self.has_idle_worker() {
             self.steal_from_busiest(2 * self.config.wake_cost_ns, port);
         }
         self.is_caller_waiting = false;

@@ -103,7 +103,7 @@ impl Simulation {
         if (0..KINDS).any(|kind| self.act((first + kind) % KINDS)) {
             return;
         }
-        self.core.spread(self.world.now, &mut self.world);
+        self.spread();
         let is_impatient = self.random.chance(2);
         if is_impatient && let Some(number) = self.world.hanging() {
             self.stop(number);
@@ -155,9 +155,14 @@ impl Simulation {
         if is_due {
             self.poll();
         } else if self.random.chance(10) {
-            self.core.spread(self.world.now, &mut self.world);
+            self.spread();
         }
         is_due
+    }
+
+    fn spread(&mut self) {
+        self.core.spread(self.world.now, &mut self.world);
+        self.core.audit_spread();
     }
 
     fn poll(&mut self) {
