@@ -3,7 +3,7 @@
 //! Calls of a function that is known to be short travel as batches, a task for several calls; all others one by one.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gristmill_core::{CancelMode, Origin, Outcome, Payload, Submission, SubmitError, TaskOptions};
 use gristmill_wire::{BatchCalls, FunctionId, TaskId};
@@ -13,6 +13,7 @@ use crate::inner::Inner;
 use crate::lanes::handle;
 use crate::outcome::Ended;
 use crate::results::Results;
+use crate::wait::Patience;
 
 /// Bytes of the calls of one batch at most: a record that is long holds up the ring.
 const BATCH_BYTES_MAX: usize = 8 << 10;
@@ -137,27 +138,6 @@ impl Taken {
             Self::One(_) => 1,
             Self::Results(results) => results.len(),
         }
-    }
-}
-
-/// How long the results of a batch are waited for together before they are taken one by one: a look at the ring for each
-/// would cost both sides more than a small call.
-const PATIENCE: Duration = Duration::from_micros(50);
-
-/// A wait for all results of a batch that has just begun.
-pub(crate) struct Patience {
-    begun: Instant,
-    limit: Duration,
-}
-
-impl Patience {
-    /// Not for longer than the waiting thread polls: what it sleeps for wakes it once.
-    fn new(spin: Duration) -> Self {
-        Self { begun: Instant::now(), limit: PATIENCE.min(spin) }
-    }
-
-    pub fn is_over(&self) -> bool {
-        self.begun.elapsed() >= self.limit
     }
 }
 

@@ -7,7 +7,6 @@ use gristmill_core::Load;
 use gristmill_sync::futex::Woken;
 use gristmill_wire::TaskId;
 
-use crate::batch::Patience;
 use crate::client::Client;
 use crate::inner::Inner;
 use crate::lanes::Watch;
@@ -36,6 +35,27 @@ const STREAM: u64 = 8;
 const STREAM_PAUSES: u32 = 20;
 /// Pauses between two looks of a patient wait, about 2 microseconds.
 const QUIET_PAUSES: u32 = 80;
+
+/// How long the results of a batch are waited for together before they are taken one by one: a look at the ring for each
+/// would cost both sides more than a small call.
+const PATIENCE: Duration = Duration::from_micros(50);
+
+/// A wait for all results of a batch that has just begun.
+pub(crate) struct Patience {
+    begun: Instant,
+    limit: Duration,
+}
+
+impl Patience {
+    /// Not for longer than the waiting thread polls: what it sleeps for wakes it once.
+    pub fn new(spin: Duration) -> Self {
+        Self { begun: Instant::now(), limit: PATIENCE.min(spin) }
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.begun.elapsed() >= self.limit
+    }
+}
 
 impl Client {
     /// Waits until `task` is final; false when `limit` has passed or a signal arrived.

@@ -45,11 +45,10 @@ impl<W: Words> Consumer<W> {
     #[inline]
     pub fn peek(&mut self) -> Result<Option<Record<'_, W>>, Corrupt> {
         loop {
-            let word = match self.words.data(self.head / 8).load(Ordering::Acquire) {
-                // PAIRS: commit (`commit`, `write_pad`)
-                0 => return Ok(None),
-                word => word,
-            };
+            let word = self.words.data(self.head / 8).load(Ordering::Acquire); // PAIRS: commit
+            if word == 0 {
+                return Ok(None);
+            }
             let header = self.validate(word)?;
             if header.kind != Kind::Pad {
                 self.peeked = header.size;
