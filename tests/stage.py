@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -52,6 +53,7 @@ class Script:
             stdin=subprocess.PIPE,
             text=True,
             env=environment,
+            preexec_fn=_default_signals,
             **options,  # type: ignore[call-overload]
         )
 
@@ -61,6 +63,11 @@ class Script:
             printed, errors = process.communicate()
         assert process.returncode == 0, errors
         return printed
+
+
+def _default_signals() -> None:
+    """A program under test hangs up although the tests may run under ``nohup``."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def _processes() -> dict[int, tuple[int, str]]:
