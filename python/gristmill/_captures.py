@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+import weakref
 
 from gristmill._functions import importable_name
 
@@ -24,6 +25,18 @@ _CONSTANT = (
     type(NotImplemented),
 )
 
+#: Functions of which only the identities of what they capture are compared.
+_by_identity: weakref.WeakSet[types.FunctionType] = weakref.WeakSet()
+
+
+def trust_contents(function: Any) -> None:
+    """Takes what a function captures for unchanged while each is the same object, also lists, dicts and instances.
+
+    Else a function that captures one of those, if only as a default, is pickled anew for each call.
+    """
+    if type(function) is types.FunctionType:
+        _by_identity.add(function)
+
 
 def captures(function: Any) -> tuple[list[tuple[Any, tuple[str, ...]]], bool]:
     """What a callable takes from around it, for the identity cache.
@@ -40,6 +53,7 @@ def captures(function: Any) -> tuple[list[tuple[Any, tuple[str, ...]]], bool]:
     seen: set[int] = set()
     waiting = [function]
     is_settled = True
+    is_trusted = type(function) is types.FunctionType and function in _by_identity
     while waiting:
         value = waiting.pop()
         if id(value) in seen or isinstance(value, _CONSTANT) or handle_of(value) is not None:
@@ -49,12 +63,13 @@ def captures(function: Any) -> tuple[list[tuple[Any, tuple[str, ...]]], bool]:
             waiting.extend(value)
         elif isinstance(value, types.ModuleType) or importable_name(value) is not None:
             continue
-        elif type(value) is types.FunctionType and not value.__dict__:
+        elif type(value) is types.FunctionType and (is_trusted or not value.__dict__):
             names = _global_names(value.__code__)
             found.append((value, names))
             waiting.extend(_captured_values(value, names))
+            waiting.extend(value.__dict__.values())
         else:
-            is_settled = False
+            is_settled = is_trusted
     return found, is_settled
 
 

@@ -1,0 +1,167 @@
+"""Gristmill's engine as an executor: of the kernel here and, in an unchanged configuration, of Parsl's own.
+
+What the kernel sends has its dependencies resolved, so the engine sees plain calls. Its futures are handed out as they
+are: an attribute more on each would cost every task a dictionary.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import TYPE_CHECKING
+
+import gristmill
+from gristmill._captures import trust_contents
+from gristmill.parsl.executors.base import ParslExecutor, radio_of_parsl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
+    from typing import Any
+
+#: Of how many different specifications the options are kept: programs have a few levels of priority, not thousands.
+_SPECIFICATIONS_MAX = 256
+#: Priorities are within this distance of 0.
+PRIORITY_MAX = 2**30 - 1
+_KEYS = frozenset({"priority", "walltime"})
+
+
+class GristmillExecutor(ParslExecutor):
+    """Runs tasks in worker processes of this machine, which start with the first task.
+
+    :param max_workers: worker processes; the cores this process may use if not given.
+    :param start_method: ``"fork"`` forks workers from a warm zygote; ``"spawn"`` starts an interpreter each.
+    :param initializer: called in each worker before its first task, with ``initargs``.
+    :param preload: names of modules that are imported once for all workers.
+    :param threads_per_worker: threads that BLAS and OpenMP may use in each worker; its share of the cores if not given.
+    :param max_tasks_per_child: a worker is replaced after this many tasks; never if not given.
+    :param task_limit: tasks that may be outstanding before ``submit`` waits; 16 million or a quarter of memory if not
+        given.
+    :param loss_retries: how often a task whose worker died is run again before its future raises ``WorkerLost``, in
+        addition to the retries of the kernel.
+    :param storage_access: staging providers for files; the kernel's own list if ``None``.
+    :param working_dir: the folder that files are staged into.
+    :param remote_monitoring_radio: how tasks report to Parsl's monitoring, as Parsl's ``UDPRadio``; where Parsl is
+        loaded and none is given, through files in the run's folder.
+
+    A task's ``parsl_resource_specification`` may hold ``priority``, an integer of which the lower runs earlier and all
+    before the tasks without one, and ``walltime``, the seconds after which it is interrupted, also inside compiled
+    code, and its future raises ``gristmill.TaskTimeout``.
+    """
+
+    def __init__(
+        self,
+        label: str = "gristmill",
+        max_workers: int | None = None,
+        start_method: str = "fork",
+        initializer: Callable[..., object] | None = None,
+        initargs: tuple[Any, ...] = (),
+        preload: Sequence[str] = (),
+        threads_per_worker: int | None = None,
+        max_tasks_per_child: int | None = None,
+        task_limit: int | None = None,
+        loss_retries: int = 0,
+        storage_access: list[Any] | None = None,
+        working_dir: str | None = None,
+        remote_monitoring_radio: Any = None,
+    ) -> None:
+        super().__init__()
+        self.label = label
+        self.max_workers = max_workers
+        self.start_method = start_method
+        self.initializer = initializer
+        self.initargs = initargs
+        self.preload = preload
+        self.threads_per_worker = threads_per_worker
+        self.max_tasks_per_child = max_tasks_per_child
+        self.task_limit = task_limit
+        self.loss_retries = loss_retries
+        self.storage_access = storage_access
+        self.working_dir = working_dir
+        self.remote_monitoring_radio = remote_monitoring_radio or radio_of_parsl(
+            "filesystem", "FilesystemRadio"
+        )
+        self._engine: gristmill.Executor | None = None
+        #: What was submitted last.
+        self._function: Callable[..., Any] | None = None
+
+    def start(self) -> None:
+        """Makes the engine; its workers start with the first task."""
+        self._engine = gristmill.Executor(
+            self.max_workers,
+            self.initializer,
+            self.initargs,
+            max_tasks_per_child=self.max_tasks_per_child,
+            start=self.start_method,
+            preload=self.preload,
+            threads_per_worker=self.threads_per_worker,
+            task_limit=self.task_limit,
+        )
+        self._options = functools.lru_cache(_SPECIFICATIONS_MAX)(self._make_options)
+        # What most tasks are submitted through, looked up once.
+        self._submit = (
+            self._options(None, None).submit if self.loss_retries else self._engine.submit
+        )
+
+    def submit(
+        self,
+        func: Callable[..., Any],
+        resource_specification: dict[str, Any],
+        *args: Any,
+        **kwargs: Any,
+    ) -> Future[Any]:
+        """Runs the call in a worker.
+
+        Raises ``InvalidResourceSpecification``, ``UnpicklableError`` for what cannot be sent to a worker, and
+        ``ShutDownError``.
+        """
+        if func is not self._function:
+            # Parsl's way: an app is what it was when it was first sent, whatever its defaults hold by now.
+            trust_contents(func)
+            self._function = func
+        if resource_specification:
+            return self._options(*_read(resource_specification)).submit(func, *args, **kwargs)
+        return self._submit(func, *args, **kwargs)
+
+    def shutdown(self, block: bool = True, cancel_futures: bool = False) -> None:
+        """Takes no more tasks and runs those it has.
+
+        :param block: whether to return only when all are completed and no process is left.
+        :param cancel_futures: cancels the tasks that have not started instead.
+        """
+        if self._engine is not None:
+            self._engine.shutdown(block, cancel_futures=cancel_futures)
+            # The engine, and its memory, end with the last future.
+            self._options.cache_clear()
+            self._function = None
+        super().shutdown()
+
+    def _make_options(self, priority: int | None, walltime: float | None) -> gristmill.TaskOptions:
+        assert self._engine is not None, "started"
+        return self._engine.options(
+            timeout=walltime,
+            loss_retries=self.loss_retries,
+            # Lower runs earlier here, higher in the engine, and tasks without a priority come last.
+            priority=0 if priority is None else PRIORITY_MAX + 1 - priority,
+        )
+
+
+def _read(specification: dict[str, Any]) -> tuple[int | None, float | None]:
+    """The priority and the walltime of a resource specification. Raises ``InvalidResourceSpecification``."""
+    from gristmill.parsl.errors import InvalidResourceSpecification
+
+    unknown = specification.keys() - _KEYS
+    if unknown:
+        raise InvalidResourceSpecification(set(unknown), "known are priority and walltime")
+    priority, walltime = specification.get("priority"), specification.get("walltime")
+    if not (priority is None or (type(priority) is int and abs(priority) <= PRIORITY_MAX)):
+        raise InvalidResourceSpecification(
+            {"priority"}, f"it is an integer of at most {PRIORITY_MAX} either side of 0"
+        )
+    if not (walltime is None or _is_duration(walltime)):
+        raise InvalidResourceSpecification({"walltime"}, "it is a positive number of seconds")
+    return priority, walltime
+
+
+def _is_duration(value: object) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value) and value > 0
