@@ -1,0 +1,140 @@
+"""Files inside zip archives: ``zip:/path/to.zip/inside/here.txt``."""
+
+from __future__ import annotations
+
+import os
+
+from gristmill.parsl.staging import Staging
+from gristmill.parsl.staging.arrival import make_directory_of, working_directory
+from gristmill.parsl.staging.fetching import staged_in_by
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from concurrent.futures import Future
+    from typing import Any
+
+    from gristmill.parsl.data_manager import DataManager
+    from gristmill.parsl.files import File
+    from gristmill.parsl.futures import DataFuture
+    from gristmill.parsl.staging.errors import ZipAuthorityError as ZipAuthorityError
+    from gristmill.parsl.staging.errors import ZipFileError as ZipFileError
+
+#: Where archives are read and written: in threads of the program itself, which sees the archive's path.
+_INTERNAL = "_parsl_internal"
+
+
+class ZipFileStaging(Staging):
+    """Takes files out of zip archives for tasks, and puts the files that tasks write into archives.
+
+    The files themselves are in the executor's working directory, under the name that they have in the archive; the
+    program and the workers have to share it. A file is removed from there once it is in the archive.
+
+    An archive may be written by several tasks and programs at once. Adding a member that is there replaces it.
+    """
+
+    def can_stage_in(self, file: File) -> bool:
+        """Whether the file is a ``zip`` URL. Raises ``ZipAuthorityError`` if that names a host."""
+        return self.is_zip_url(file)
+
+    def can_stage_out(self, file: File) -> bool:
+        """Whether the file is a ``zip`` URL. Raises ``ZipAuthorityError`` if that names a host."""
+        return self.is_zip_url(file)
+
+    def is_zip_url(self, file: File) -> bool:
+        """Whether the file is a ``zip`` URL. Raises ``ZipAuthorityError`` if that names a host."""
+        if file.scheme != "zip":
+            return False
+        if file.netloc:
+            from gristmill.parsl.staging.errors import ZipAuthorityError
+
+            raise ZipAuthorityError(file)
+        return True
+
+    def stage_in(
+        self, dm: DataManager, executor: str, file: File, parent_fut: Future[Any] | None
+    ) -> DataFuture:
+        """Submits the task that extracts the file. Raises ``ZipFileError`` for a URL without an archive."""
+        archive, member = zip_path_split(file.path)
+        file.local_path = os.path.join(working_directory(dm, executor), member)
+        return staged_in_by(_zip_stage_in, dm, _INTERNAL, file, parent_fut, archive, member)
+
+    def stage_out(
+        self, dm: DataManager, executor: str, file: File, app_fu: Future[Any]
+    ) -> Future[Any]:
+        """Submits the task that adds the file to its archive once the app is done.
+
+        Raises ``ZipFileError`` for a URL without an archive, and for an executor without a working directory.
+        """
+        archive, member = zip_path_split(file.path)
+        directory = working_directory(dm, executor)
+        if not directory:
+            from gristmill.parsl.staging.errors import ZipFileError
+
+            reason = (
+                f"adding to an archive requires a working_dir, and executor {executor} has none"
+            )
+            raise ZipFileError(archive, reason)
+        file.local_path = os.path.join(directory, member)
+        make_directory_of(file.local_path)
+        from gristmill.parsl.apps import python_app
+
+        app = python_app(executors=[_INTERNAL], data_flow_kernel=dm.dfk)(_zip_stage_out)
+        future: Future[Any] = app(
+            archive, member, inputs=[file], _parsl_staging_inhibit=True, parent_fut=app_fu
+        )
+        return future
+
+    def __repr__(self) -> str:
+        return "ZipFileStaging()"
+
+
+def zip_path_split(path: str) -> tuple[str, str]:
+    """Divides the path of a ``zip`` URL into the archive's path and the member's name, behind the first ``.zip/``.
+
+    Raises ``ZipFileError`` if there is no such place, or if the name would lead out of the working directory.
+    """
+    before, mark, member = path.partition(".zip/")
+    outside = os.path.isabs(member) or ".." in member.split("/")
+    if not mark or not member or outside:
+        from gristmill.parsl.staging.errors import ZipFileError
+
+        raise ZipFileError(path, "not the form /path/to.zip/inside of a file in an archive")
+    return f"{before}.zip", member
+
+
+def _zip_stage_in(
+    archive: str,
+    member: str,
+    parent_fut: Any = None,
+    outputs: Sequence[File] = (),
+    _parsl_staging_inhibit: bool = True,
+) -> None:
+    """The task that extracts a file."""
+    from gristmill.parsl.staging.archive import extract_member
+
+    extract_member(archive, member, outputs[0].filepath)
+
+
+def _zip_stage_out(
+    archive: str,
+    member: str,
+    parent_fut: Any = None,
+    inputs: Sequence[File] = (),
+    _parsl_staging_inhibit: bool = True,
+) -> None:
+    """The task that adds a file to an archive and removes it from where the app wrote it."""
+    from gristmill.parsl.staging.archive import add_member
+
+    written = inputs[0].filepath
+    add_member(archive, member, written)
+    os.unlink(written)
+
+
+def __getattr__(name: str) -> Any:
+    # Where Parsl has it; loaded only by who names it, since it may load Parsl.
+    if name in ("ZipAuthorityError", "ZipFileError"):
+        from gristmill.parsl.staging import errors
+
+        return getattr(errors, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
