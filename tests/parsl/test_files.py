@@ -68,7 +68,7 @@ def test_a_file_is_made_of_nothing_else(wrong: object) -> None:
 
 def test_a_remote_file_has_no_path_before_it_is_staged() -> None:
     file = File("http://host/in.txt")
-    with pytest.raises(ValueError, match="No local_path set for .*http://host/in.txt"):
+    with pytest.raises(ValueError, match=r"No local_path set for .*http://host/in\.txt"):
         str(file)
     file.local_path = "/work/in.txt"
     assert str(file) == "/work/in.txt"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 
-from gristmill.parsl.files import is_file, is_instance_of_loaded
+from gristmill.parsl.files import PLAIN_TYPES, is_file, is_instance_of_loaded
 from gristmill.parsl.staging.file_noop import NoOpFileStaging
 from gristmill.parsl.staging.ftp import FTPSeparateTaskStaging
 from gristmill.parsl.staging.http import HTTPSeparateTaskStaging
@@ -61,6 +61,8 @@ class DataManager:
         :param executor: the label of the executor that the task will run on.
         :return: what to pass instead of the argument, and what to call instead of the function.
         """
+        if type(input) in PLAIN_TYPES:
+            return input, func
         if is_file(input):
             file = input.cleancopy()
             replacement: File | DataFuture = file

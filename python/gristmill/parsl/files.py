@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
-#: What most arguments are: told from a file by one look into a set.
-_NEVER_FILES = frozenset(
+#: What most arguments are, told by one look into a set: neither files nor futures of any.
+PLAIN_TYPES = frozenset(
     {int, float, complex, bool, str, bytes, bytearray, NoneType, list, tuple, dict, set, frozenset}
 )
 
@@ -83,7 +83,7 @@ def is_file(value: Any) -> TypeGuard[File]:
     kind = type(value)
     if kind is File:
         return True
-    return kind not in _NEVER_FILES and (
+    return kind not in PLAIN_TYPES and (
         issubclass(kind, File) or is_instance_of_loaded(kind, "parsl.data_provider.files", "File")
     )
 
