@@ -71,6 +71,7 @@ class ParslExecutor(RepresentationMixin, metaclass=ABCMeta):
     def submit(
         self,
         func: Callable[..., Any],
+        /,
         resource_specification: dict[str, Any],
         *args: Any,
         **kwargs: Any,

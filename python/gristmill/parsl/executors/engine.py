@@ -106,6 +106,7 @@ class GristmillExecutor(ParslExecutor):
     def submit(
         self,
         func: Callable[..., Any],
+        /,
         resource_specification: dict[str, Any],
         *args: Any,
         **kwargs: Any,

@@ -53,6 +53,7 @@ class ThreadPoolExecutor(ParslExecutor):
     def submit(
         self,
         func: Callable[..., Any],
+        /,
         resource_specification: dict[str, Any],
         *args: Any,
         **kwargs: Any,
