@@ -70,17 +70,20 @@ def _run(run: str, config: str, source: Path) -> dict[str, Any]:
     print(f"== {run}: --config {config}", flush=True)
     path = _FOLDER / f"{run}.json"
     path.unlink(missing_ok=True)
-    # Parsl looks its programs up by name.
-    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    subprocess.run(
-        [sys.executable, str(_HERE / "session.py"), run, config, str(path)],
-        cwd=source,
-        env={**os.environ, "PATH": programs},
-    )
+    options = ["-c", str(_HERE / "pytest.ini"), "--rootdir", ".", f"--config={config}"]
+    ours = ["-p", "counted_run", "--conformance-run", run, "--conformance-report", str(path)]
+    command = [sys.executable, "-m", "pytest", *options, *ours, "parsl/tests"]
+    subprocess.run(command, cwd=source, env=_environment())
     if not path.exists():
         return {**dict.fromkeys(_COLUMNS, 0), "failures": ["the whole run"], "unmatched": []}
     report: dict[str, Any] = json.loads(path.read_text())
     return report
+
+
+def _environment() -> dict[str, str]:
+    """The plugin is found here, and Parsl looks its own programs up by name."""
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": programs, "PYTHONPATH": str(_HERE)}
 
 
 def _print_table(reports: dict[str, dict[str, Any]]) -> None:

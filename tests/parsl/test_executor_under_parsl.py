@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,22 @@ def test_the_walltime_of_a_specification_ends_what_that_of_parsl_cannot(
     gate = Gate(tmp_path)
     with pytest.raises(gristmill.TaskTimeout):
         enter(gate.path, parsl_resource_specification={"walltime": 0.05}).result()
+
+
+def test_parsl_is_loaded_before_the_workers_are_forked(tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    executor = GristmillExecutor(
+        label="other",
+        max_workers=1,
+        initializer=lambda path: Path(path).write_text(str("parsl" in sys.modules)),
+        initargs=(str(note),),
+    )
+    configuration = parsl.Config(
+        executors=[executor], run_dir=str(tmp_path), strategy="none", initialize_logging=False
+    )
+    with parsl.DataFlowKernel(configuration) as kernel:
+        parsl.python_app(os.getpid, data_flow_kernel=kernel)().result()
+    assert note.read_text() == "True"
 
 
 def test_the_end_of_the_kernel_leaves_no_process(tmp_path: Path) -> None:

@@ -1,12 +1,12 @@
-"""One run of Parsl's tests, in a process of its own: ``session.py RUN CONFIG REPORT``, from the source's folder.
+"""A plugin of pytest for one run of Parsl's tests: leaves tests out, and writes a report as a JSON file.
 
-A run of the kernel here puts it in the place of Parsl's before any test is imported. The report is a JSON file.
+A run of the kernel here puts it in the place of Parsl's before Parsl's tests and their ``conftest.py`` are imported.
+It is a plugin and no program, because processes that Parsl spawns load the main program of their parent again.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,6 @@ import pytest
 
 import left_out
 
-_HERE = Path(__file__).parent
 #: Runs with the kernel here instead of Parsl's.
 _KERNEL_RUNS = ("b", "c", "d")
 
@@ -69,19 +68,28 @@ class Session:
         }
 
 
-def main(run: str, config: str, report: str) -> None:
-    """Runs the tests and writes the report."""
-    # What Parsl's tests import is the source's, and what workers import too.
-    sys.path[0] = str(Path.cwd())
-    if run in _KERNEL_RUNS:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Which run it is, and where its report goes."""
+    parser.addoption("--conformance-run", required=True)
+    parser.addoption("--conformance-report", required=True, type=Path)
+
+
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Puts the kernel here in the place of Parsl's, in the runs of it."""
+    if early_config.known_args_namespace.conformance_run in _KERNEL_RUNS:
         import gristmill.parsl
 
         gristmill.parsl.install()
-    session = Session(run)
-    options = ["-c", str(_HERE / "pytest.ini"), "--rootdir", ".", "--config", config]
-    pytest.main([*options, "parsl/tests"], plugins=[session])
-    Path(report).write_text(json.dumps(session.report()))
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+def pytest_configure(config: pytest.Config) -> None:
+    """Starts to count."""
+    session = Session(config.getoption("--conformance-run"))
+    config.pluginmanager.register(session, "conformance-session")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Writes the report."""
+    session = config.pluginmanager.get_plugin("conformance-session")
+    if isinstance(session, Session):
+        config.getoption("--conformance-report").write_text(json.dumps(session.report()))
