@@ -11,6 +11,7 @@ mod error;
 mod fork;
 mod function;
 mod future;
+mod journal;
 mod nested;
 mod object;
 mod parents;
@@ -76,6 +77,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Options>()?;
     module.add_class::<MapResults>()?;
     module.add_class::<zygote::PyZygote>()?;
+    module.add_class::<journal::PyJournal>()?;
+    module.add_class::<journal::JournalEntries>()?;
     const SUBMIT_DOC: &std::ffi::CStr =
         c"submit($self, fn, /, *args, **kwargs)\n--\n\nRuns fn(*args, **kwargs) in a worker; gives its future.";
     add_fast_method::<Engine>(py, c"submit", engine::submit_method, SUBMIT_DOC)?;

@@ -11,9 +11,10 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("shm", &["sync", "wire"]),
     ("core", &["wire"]),
     ("keeper", &["sync", "wire", "shm", "core"]),
+    ("journal", &[]),
     ("worker", &["sync", "wire", "shm", "core", "keeper"]),
     ("client", &["sync", "wire", "shm", "core", "keeper"]),
-    ("native", &["sync", "wire", "shm", "core", "keeper", "worker", "client"]),
+    ("native", &["sync", "wire", "shm", "core", "keeper", "journal", "worker", "client"]),
     ("sim", &["wire", "core"]),
     ("tidy", &[]),
 ];
