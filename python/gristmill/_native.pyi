@@ -1,6 +1,7 @@
 # What the native part offers; checked against the compiled module by mypy's stubtest.
 
 import concurrent.futures
+import os
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Final, Generic, TypeVar, final
 
@@ -16,6 +17,8 @@ __all__ = [
     "ArenaMemory",
     "Engine",
     "Future",
+    "Journal",
+    "JournalEntries",
     "MapResults",
     "Options",
     "Ticket",
@@ -133,6 +136,27 @@ class MapResults(Generic[_R]):
 @final
 class ArenaMemory:
     def __len__(self) -> int: ...
+
+@final
+class Journal:
+    def __new__(cls, path: str | os.PathLike[str], durable: bool = False) -> Journal: ...
+    def __len__(self) -> int: ...
+    def append(self, key: bytes, value: bytes) -> None: ...
+    def append_all(self, pairs: list[tuple[bytes, bytes]]) -> None: ...
+    def close(self) -> None: ...
+    def entries(self) -> JournalEntries: ...
+    @property
+    def lost(self) -> int: ...
+    @staticmethod
+    def read(path: str | os.PathLike[str]) -> JournalEntries: ...
+    def sync(self) -> None: ...
+
+@final
+class JournalEntries:
+    def __iter__(self) -> JournalEntries: ...
+    def __next__(self) -> tuple[bytes, bytes]: ...
+    @property
+    def lost(self) -> int: ...
 
 @disjoint_base
 class Ticket:
