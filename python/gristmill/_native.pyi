@@ -3,7 +3,7 @@
 import concurrent.futures
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any, Final, Generic, TypeVar, final
+from typing import Any, Final, Generic, Literal, TypeVar, final, type_check_only
 
 from typing_extensions import disjoint_base
 
@@ -14,11 +14,14 @@ __all__ = [
     "BLOCK_MIN",
     "INTERRUPT_SIGNAL",
     "THREADED_EXIT_CODE",
+    "AppLane",
     "ArenaMemory",
     "Engine",
+    "ForeignFuture",
     "Future",
     "Journal",
     "JournalEntries",
+    "Ledger",
     "MapResults",
     "Options",
     "Ticket",
@@ -31,6 +34,7 @@ __all__ = [
     "encode_payload",
     "finish_all",
     "is_interrupted",
+    "make_app_future_type",
     "nested_cancel",
     "nested_check",
     "nested_check_options",
@@ -65,6 +69,7 @@ class Future(concurrent.futures.Future[_R]):
     def set_exception(self, exception: BaseException | None) -> None: ...
     def __await__(self) -> Generator[Any, None, _R]: ...
     def _current_state(self) -> str: ...
+    def _look(self) -> Literal["waiting", "running", "succeeded", "failed", "cancelled"]: ...
     def _failed(self) -> bool: ...
     _task: Final[int]
     _condition: Condition  # type: ignore[assignment]
@@ -72,6 +77,17 @@ class Future(concurrent.futures.Future[_R]):
     _result: _R | None
     _exception: BaseException | None
     _waiters: Waiters  # type: ignore[assignment]
+
+# What `make_app_future_type` makes, less what its mixin gives it. Only there can something derive from a `Future`.
+@type_check_only
+class AppFuture(Future[_R]):  # type: ignore[misc]
+    @property
+    def _number(self) -> int: ...
+    @property
+    def _app(self) -> Any: ...
+    @property
+    def _arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]] | None: ...
+    def _forget_arguments(self) -> None: ...
 
 @disjoint_base
 class Engine:
@@ -107,6 +123,7 @@ class Engine:
         timeout: float | None,
         is_ordered: bool,
     ) -> MapResults[_R]: ...
+    def _wait_all(self, timeout: float | None = None) -> bool: ...
     def _watch(self, future: Future[Any], callbacks: bool) -> bool: ...
 
 @disjoint_base
@@ -125,6 +142,40 @@ class Options:
         grace: float,
         views: bool,
     ) -> None: ...
+
+@final
+class AppLane:
+    def __new__(
+        cls,
+        engine: Engine,
+        timeout: float | None = None,
+        deadline: float | None = None,
+        retries: int = 0,
+        loss_retries: int = 0,
+        timeout_retries: int = 0,
+        priority: int = 0,
+        grace: float = 1.0,
+        views: bool = False,
+    ) -> AppLane: ...
+    def submit(
+        self,
+        app: object,
+        function: Callable[..., _R],
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any] | None,
+        ledger: Ledger,
+        /,
+    ) -> AppFuture[_R]: ...
+
+@final
+class Ledger:
+    def __new__(cls) -> Ledger: ...
+    def next(self) -> int: ...
+    @property
+    def count(self) -> int: ...
+    def living(self) -> list[AppFuture[Any]]: ...
+
+class ForeignFuture(ValueError): ...
 
 @final
 class MapResults(Generic[_R]):
@@ -186,6 +237,7 @@ def decode_payload(payload: bytes) -> Any: ...
 def encode_payload(value: Any) -> bytes: ...
 def finish_all() -> None: ...
 def is_interrupted() -> bool: ...
+def make_app_future_type(mixin: type) -> type[AppFuture[Any]]: ...
 def nested_cancel(ticket: int, grace: float | None) -> bool: ...
 def nested_check() -> None: ...
 def nested_check_options(values: tuple[Any, ...]) -> None: ...

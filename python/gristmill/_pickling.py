@@ -12,6 +12,7 @@ import io
 import pickle
 import sys
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import cloudpickle
@@ -22,6 +23,7 @@ from gristmill._errors import UnpicklableError
 #: Smaller buffers stay in the pickle.
 BLOCK_MIN = _native.BLOCK_MIN
 _PARENTS_MAX = 0xFFFF
+_FOREIGN = "a future of another executor cannot be an argument: pass its result()"
 
 
 def _is_found_by_name(function: Any) -> bool:
@@ -47,8 +49,10 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         self._is_for_task = is_for_task
 
     def reducer_override(self, obj: Any) -> Any:
-        if type(obj) is _native.Future or isinstance(obj, _native.Ticket):
+        if isinstance(obj, (_native.Future, _native.Ticket)):
             return _unpickling.fill, (self._index(obj),)
+        if self._is_for_task and isinstance(obj, Future):
+            raise _native.ForeignFuture(_FOREIGN)
         if type(obj) is functools._lru_cache_wrapper and not _is_found_by_name(obj):
             parameters = obj.cache_parameters()
             arguments = obj.__wrapped__, parameters["maxsize"], parameters["typed"]
@@ -124,10 +128,13 @@ def dump_call(
 
     Large buffers are appended to ``buffers`` instead, if it is given.
 
-    Raises ``UnpicklableError``, which names the part that cannot be pickled.
+    Raises ``UnpicklableError``, which names the part that cannot be pickled; ``ForeignFuture`` for a future that is
+    none of this engine's kind.
     """
     try:
         return _dump((args, kwargs or {}), True, buffers)
+    except _native.ForeignFuture:
+        raise
     except Exception as error:
         named = [(f"argument {index}", value) for index, value in enumerate(args)]
         named += [(f"argument {name!r}", value) for name, value in (kwargs or {}).items()]

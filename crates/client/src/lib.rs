@@ -23,6 +23,7 @@ mod nap;
 mod nested;
 mod options;
 mod outcome;
+mod outstanding;
 mod port;
 mod results;
 mod tree;
@@ -34,6 +35,7 @@ pub use bundle::Encoded;
 pub use client::{Call, Client};
 pub use options::{ClientOptions, StartError};
 pub use outcome::{Ended, TagTimes, TaskLook};
+pub use outstanding::Outstanding;
 pub use results::{CallResult, CallValue, Results};
 pub use tree::{INTERRUPT_SIGNAL, THREADED_EXIT_CODE};
 

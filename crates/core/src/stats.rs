@@ -173,6 +173,23 @@ impl Core {
         self.tasks.find(id).is_none_or(|index| self.tasks[index].state == State::Final)
     }
 
+    /// The tasks without a final state, also those whose futures are gone: all, or those that were submitted before `ticks`.
+    #[must_use]
+    pub fn outstanding(&self, before_ticks: Option<u64>) -> Vec<TaskId> {
+        let is_meant = |index: &u32| {
+            let task = &self.tasks[*index];
+            let is_early = before_ticks.is_none_or(|before| task.submitted_ticks < before);
+            is_early && !matches!(task.state, State::Free | State::Final)
+        };
+        (0..self.tasks.end()).filter(is_meant).map(|index| self.tasks.id(index)).collect()
+    }
+
+    /// Whether some task is a batch, of which single tasks may come.
+    #[must_use]
+    pub const fn has_batches(&self) -> bool {
+        self.batches > 0
+    }
+
     /// Looks at a task; `None` when it was released.
     #[must_use]
     pub fn task(&self, id: TaskId) -> Option<TaskView<'_>> {

@@ -24,7 +24,7 @@ use pyo3::prelude::*;
 use pyo3::type_object::PyTypeInfo;
 use pyo3::types::PyDict;
 
-use engine::{Engine, MapResults, Options};
+use engine::{AppLane, Engine, ForeignFuture, MapResults, Options};
 
 /// How the module was built.
 #[pyfunction]
@@ -64,7 +64,8 @@ fn add_fast_method<T: PyTypeInfo>(
     class.setattr(name, method)
 }
 
-#[pymodule]
+// Without the interpreter's lock nothing here would be guarded: a build without one turns it on.
+#[pymodule(gil_used = true)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     gristmill_sync::clock::start();
@@ -75,6 +76,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<arena::ArenaMemory>()?;
     module.add_class::<Engine>()?;
     module.add_class::<Options>()?;
+    module.add_class::<AppLane>()?;
+    module.add_class::<future::Ledger>()?;
+    module.add("ForeignFuture", py.get_type::<ForeignFuture>())?;
     module.add_class::<MapResults>()?;
     module.add_class::<zygote::PyZygote>()?;
     module.add_class::<journal::PyJournal>()?;
@@ -83,12 +87,15 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         c"submit($self, fn, /, *args, **kwargs)\n--\n\nRuns fn(*args, **kwargs) in a worker; gives its future.";
     add_fast_method::<Engine>(py, c"submit", engine::submit_method, SUBMIT_DOC)?;
     add_fast_method::<Options>(py, c"submit", engine::submit_with_options, SUBMIT_DOC)?;
+    const APP_DOC: &std::ffi::CStr = c"submit($self, app, function, arguments, keywords, ledger, /)\n--\n\nRuns function(*arguments, **keywords) in a worker for `app`; gives its app future.";
+    add_fast_method::<AppLane>(py, c"submit", engine::submit_app, APP_DOC)?;
     // Not a name of the module like the others, which `__all__` lists.
     module.setattr("__getattr__", wrap_pyfunction!(find_attribute, module)?)?;
     module.index()?.append("Future")?;
     module.add_function(wrap_pyfunction!(build_info, module)?)?;
     module.add_function(wrap_pyfunction!(engine::cpu_count, module)?)?;
     module.add_function(wrap_pyfunction!(engine::wait_any, module)?)?;
+    module.add_function(wrap_pyfunction!(future::make_app_future_type, module)?)?;
     module.add_function(wrap_pyfunction!(engine::finish_all, module)?)?;
     module.add_function(wrap_pyfunction!(serve::become_a_worker, module)?)?;
     module.add_function(wrap_pyfunction!(serve::serve, module)?)?;

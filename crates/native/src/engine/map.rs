@@ -247,7 +247,7 @@ impl MapResults {
 
     fn submit_slowly(&self, py: Python<'_>, item: &Owned) -> PyResult<TaskId> {
         let engine = self.engine.get();
-        let mut arguments = vec![self.function.as_ptr()];
+        let mut arguments = Vec::new();
         // SAFETY: the function and the item are live; a tuple's items are as long as it is.
         unsafe {
             let item = Bound::from_borrowed_ptr(py, item.as_ptr());
@@ -257,7 +257,8 @@ impl MapResults {
             } else {
                 arguments.push(item.as_ptr());
             }
-            engine.submit_task(py, &arguments, std::ptr::null_mut(), self.options.as_ref())
+            let (function, names) = (self.function.as_ptr(), std::ptr::null_mut());
+            engine.submit_task(py, function, &arguments, names, self.options.as_ref())
         }
     }
 

@@ -1,5 +1,6 @@
 //! The native half of `gristmill.Executor`: one client, and what the interpreter has to know to feed it.
 
+mod app_lane;
 mod configure;
 mod end;
 mod map;
@@ -18,12 +19,13 @@ use gristmill_wire::TaskId;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+pub use app_lane::{AppLane, submit_app};
 pub use configure::cpu_count;
 pub use end::{finish_all, remember};
 pub use map::MapResults;
 pub use options::{CallOptions, Options, nanoseconds, submit_with_options};
 pub use outcome::Look;
-pub use submit::{pickle, submit_method};
+pub use submit::{ForeignFuture, pickle, submit_method};
 pub use wait::wait_any;
 
 use crate::codec::ArrayTypes;
@@ -37,7 +39,8 @@ pub struct Attached<T>(RefCell<T>);
 unsafe impl<T: Send> Sync for Attached<T> {}
 
 impl<T> Attached<T> {
-    fn new(value: T) -> Self {
+    /// Keeps a value.
+    pub fn new(value: T) -> Self {
         Self(RefCell::new(value))
     }
 

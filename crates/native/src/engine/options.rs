@@ -7,7 +7,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::Engine;
-use super::submit::all_arguments;
+use super::submit::{all_arguments, submit_call};
 use crate::raw::guard;
 
 /// What one call asks for.
@@ -22,7 +22,46 @@ pub struct CallOptions {
 /// An executor together with options for its tasks.
 #[pyclass(subclass, frozen, module = "gristmill._native")]
 pub struct Options {
-    set: std::sync::OnceLock<(Py<Engine>, CallOptions, Option<u64>)>,
+    set: std::sync::OnceLock<Terms>,
+}
+
+/// An engine, and what its tasks get.
+pub struct Terms {
+    pub engine: Py<Engine>,
+    options: CallOptions,
+    /// From the submission on.
+    deadline_ns: Option<u64>,
+}
+
+/// The options as Python gives them: `timeout`, `deadline`, `retries`, `loss_retries`, `timeout_retries`, `priority`,
+/// `grace`, `views`; times are seconds.
+pub type OptionValues = (Option<f64>, Option<f64>, u16, u16, u16, i32, f64, bool);
+
+impl Terms {
+    /// Checks the values.
+    ///
+    /// # Errors
+    /// `ValueError`: a time is negative or no number.
+    pub fn new(engine: Py<Engine>, values: OptionValues) -> PyResult<Self> {
+        let (timeout, deadline, retries, loss_retries, timeout_retries, priority, grace, views) =
+            values;
+        let task = TaskOptions {
+            timeout_ns: nanoseconds("timeout", timeout)?,
+            grace_ns: nanoseconds("grace", Some(grace))?,
+            budgets: Some(Budgets { retries, loss_retries, timeout_retries }),
+            priority,
+            ..TaskOptions::default()
+        };
+        let deadline_ns = nanoseconds("deadline", deadline)?;
+        Ok(Self { engine, options: CallOptions { task, views }, deadline_ns })
+    }
+
+    /// What a task gets that is submitted now.
+    pub fn now(&self) -> CallOptions {
+        let deadline_ns = self.deadline_ns.map(|after| monotonic_ns().saturating_add(after));
+        let task = TaskOptions { deadline_ns, ..self.options.task };
+        CallOptions { task, views: self.options.views }
+    }
 }
 
 /// Seconds to nanoseconds.
@@ -56,16 +95,10 @@ impl Options {
         grace: f64,
         views: bool,
     ) -> PyResult<()> {
-        let task = TaskOptions {
-            timeout_ns: nanoseconds("timeout", timeout)?,
-            grace_ns: nanoseconds("grace", Some(grace))?,
-            budgets: Some(Budgets { retries, loss_retries, timeout_retries }),
-            priority,
-            ..TaskOptions::default()
-        };
-        let deadline_ns = nanoseconds("deadline", deadline)?;
+        let values =
+            (timeout, deadline, retries, loss_retries, timeout_retries, priority, grace, views);
         self.set
-            .set((engine, CallOptions { task, views }, deadline_ns))
+            .set(Terms::new(engine, values)?)
             .map_err(|_| PyRuntimeError::new_err("options are set once"))
     }
 }
@@ -76,13 +109,11 @@ impl Options {
     /// # Errors
     /// `RuntimeError` when `__init__` was not called.
     pub fn now(&self) -> PyResult<(&Py<Engine>, CallOptions)> {
-        let (engine, options, deadline_ns) = self
+        let terms = self
             .set
             .get()
             .ok_or_else(|| PyRuntimeError::new_err("options are made by Executor.options()"))?;
-        let deadline_ns = deadline_ns.map(|after| monotonic_ns().saturating_add(after));
-        let task = TaskOptions { deadline_ns, ..options.task };
-        Ok((engine, CallOptions { task, views: options.views }))
+        Ok((&terms.engine, terms.now()))
     }
 }
 
@@ -99,7 +130,8 @@ pub unsafe extern "C" fn submit_with_options(
             let bound = Bound::from_borrowed_ptr(py, object);
             let (engine, options) = bound.cast_unchecked::<Options>().get().now()?;
             let arguments = all_arguments(arguments, count, names);
-            engine.get().submit(py, engine.as_ptr(), arguments, names, Some(&options))
+            let engine = (engine.get(), engine.as_ptr());
+            submit_call(py, engine, arguments, names, Some(&options))
         }
     })
 }

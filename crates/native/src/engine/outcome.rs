@@ -63,6 +63,16 @@ impl Engine {
         })
     }
 
+    /// Whether a task has its final state; never in a forked child.
+    pub fn is_final(&self, task: TaskId) -> bool {
+        self.client().is_some_and(|client| {
+            matches!(
+                client.look(task),
+                TaskLook::Succeeded | TaskLook::Failed | TaskLook::Cancelled
+            )
+        })
+    }
+
     /// The value of a future's task; waits for it.
     ///
     /// # Errors
@@ -79,19 +89,25 @@ impl Engine {
             }
             Ended::Cancelled => Err(error::cancelled(py)),
             other => {
-                let raised = self.keep_raised(future, other);
+                let raised = self.keep_raised(future, other)?;
                 Err(PyErr::from_value(raised.into_bound(py)))
             }
         }
     }
 
-    /// The exception for an outcome that is neither a value nor a cancellation: the same object for every caller.
-    fn keep_raised(&self, future: FutureRef<'_>, ended: Ended) -> Owned {
+    /// The exception for an outcome that is neither a value nor a cancellation: the same object for every caller. What the
+    /// engine says, and not the task, an app future may put into words of its own. No lock is held.
+    ///
+    /// # Errors
+    /// What that raises: then nothing is kept.
+    fn keep_raised(&self, future: FutureRef<'_>, ended: Ended) -> PyResult<Owned> {
         // Attached, so that PyO3 releases at once what making an exception leaves behind.
         Python::attach(|_| {
             let py = future.py();
-            let raised = self.raised(py, ended).into_value(py);
-            future.keep_raised(Owned::from_bound(raised.into_bound(py).into_any()))
+            let is_tasks_own = matches!(ended, Ended::Raised(_));
+            let raised = self.raised(py, ended).into_value(py).into_bound(py).into_any();
+            let raised = if is_tasks_own { raised } else { future.translated(raised)? };
+            Ok(future.keep_raised(Owned::from_bound(raised)))
         })
     }
 
@@ -107,7 +123,7 @@ impl Engine {
         match self.ended(py, future.task(), timeout)? {
             Ended::Value(_) => Ok(Owned::from_bound(py.None().into_bound(py))),
             Ended::Cancelled => Err(error::cancelled(py)),
-            other => Ok(self.keep_raised(future, other)),
+            other => self.keep_raised(future, other),
         }
     }
 

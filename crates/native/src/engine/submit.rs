@@ -11,7 +11,7 @@ use super::{CallOptions, Engine};
 use crate::arena::ClientSink;
 use crate::codec::{BlockSink, Encoded, ParentSink, encode_call, pickle_call};
 use crate::error;
-use crate::future::{FutureRef, is_future, new_future};
+use crate::future::{FutureRef, is_foreign_future, is_future, new_future};
 use crate::object::Owned;
 use crate::parents::ParentPlaces;
 use crate::raw::guard;
@@ -28,9 +28,32 @@ pub unsafe extern "C" fn submit_method(
         unsafe {
             let engine = Engine::from_object(object);
             let arguments = all_arguments(arguments, count, names);
-            engine.submit(py, object, arguments, names, None)
+            submit_call(py, (engine, object), arguments, names, None)
         }
     })
+}
+
+/// Submits a call with a future; `arguments` are the function, then its positional and named values.
+///
+/// # Errors
+/// What is wrong with the function, the arguments or the engine.
+///
+/// # Safety
+/// The engine comes with its object; the arguments are live, `names` is null or a tuple of `str`.
+#[inline]
+pub unsafe fn submit_call(
+    py: Python<'_>,
+    (engine, object): (&Engine, *mut ffi::PyObject),
+    arguments: &[*mut ffi::PyObject],
+    names: *mut ffi::PyObject,
+    options: Option<&CallOptions>,
+) -> PyResult<Owned> {
+    let Some((&function, arguments)) = arguments.split_first() else {
+        return Err(PyTypeError::new_err("submit needs a function to call"));
+    };
+    // SAFETY: passed on from the caller.
+    let task = unsafe { engine.submit_task(py, function, arguments, names, options)? };
+    new_future(py, object, task).inspect_err(|_| engine.release(task))
 }
 
 /// Positional values and, behind them, the values of the named arguments.
@@ -50,11 +73,23 @@ pub unsafe fn all_arguments<'a>(
     }
 }
 
+pyo3::create_exception!(
+    gristmill._native,
+    ForeignFuture,
+    pyo3::exceptions::PyValueError,
+    "A future among the arguments is another executor's: only its result can be passed on."
+);
+
+#[cold]
+fn foreign_future() -> PyErr {
+    ForeignFuture::new_err("a future of another executor cannot be an argument: pass its result()")
+}
+
 /// The futures of this engine among the arguments of one call.
 struct ParentList {
     engine: *const Engine,
     tasks: ParentPlaces<TaskId>,
-    /// A future of another engine was met: only its result can be passed on.
+    /// A future of another engine or library was met: only its result can be passed on.
     is_foreign: bool,
 }
 
@@ -69,6 +104,7 @@ impl ParentSink for ParentList {
     #[inline]
     fn parent(&mut self, object: *mut ffi::PyObject) -> Option<u16> {
         if !is_future(object) {
+            self.is_foreign |= is_foreign_future(object);
             return None;
         }
         // SAFETY: encoding happens with the interpreter held.
@@ -82,45 +118,23 @@ impl ParentSink for ParentList {
 }
 
 impl Engine {
-    /// Submits one call; `arguments` are the function, then its positional and named values.
+    /// Submits one call without a future: whoever has the id must release it. `arguments` are the positional values, and
+    /// behind them the values of the named ones.
     ///
     /// # Errors
     /// What is wrong with the function, the arguments or the engine.
     ///
     /// # Safety
-    /// `object` is this engine's object, the arguments are live, `names` is null or a tuple of `str`.
-    #[inline]
-    pub unsafe fn submit(
-        &self,
-        py: Python<'_>,
-        object: *mut ffi::PyObject,
-        arguments: &[*mut ffi::PyObject],
-        names: *mut ffi::PyObject,
-        options: Option<&CallOptions>,
-    ) -> PyResult<Owned> {
-        // SAFETY: passed on from the caller.
-        let task = unsafe { self.submit_task(py, arguments, names, options)? };
-        new_future(py, object, task).inspect_err(|_| self.release(task))
-    }
-
-    /// As [`Self::submit`], without a future: whoever has the id must release it.
-    ///
-    /// # Errors
-    /// As [`Self::submit`].
-    ///
-    /// # Safety
-    /// As [`Self::submit`].
+    /// The function and the arguments are live, `names` is null or a tuple of `str`.
     #[inline]
     pub unsafe fn submit_task(
         &self,
         py: Python<'_>,
+        function: *mut ffi::PyObject,
         arguments: &[*mut ffi::PyObject],
         names: *mut ffi::PyObject,
         options: Option<&CallOptions>,
     ) -> PyResult<TaskId> {
-        let Some((&function, arguments)) = arguments.split_first() else {
-            return Err(PyTypeError::new_err("submit needs a function to call"));
-        };
         // SAFETY: passed on from the caller.
         let client = unsafe { self.client_for(py, function)? };
         let function = self.function_id(py, function)?;
@@ -144,6 +158,9 @@ impl Engine {
             })
         });
         drop(sink);
+        if parents.is_foreign {
+            return Err(foreign_future());
+        }
         let refusal = match task {
             Some(Ok(task)) => return Ok(task),
             Some(Err(refusal)) => Some(refusal),
@@ -188,9 +205,7 @@ impl Engine {
             }
         }
         if parents.is_foreign {
-            return Err(pyo3::exceptions::PyValueError::new_err(
-                "a future of another executor cannot be an argument: pass its result()",
-            ));
+            return Err(foreign_future());
         }
         let call = Call {
             function,

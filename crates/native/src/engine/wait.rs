@@ -1,5 +1,6 @@
 //! Waiting with the interpreter given up, a slice at a time, so that Ctrl-C is answered.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use gristmill_client::Client;
@@ -9,6 +10,7 @@ use pyo3::prelude::*;
 
 use super::Engine;
 use crate::future::FutureRef;
+use crate::raw::optional_seconds;
 
 /// The longest sleep before signals are looked at. A signal ends the sleep by itself; this bounds the wait for one that
 /// came just before it.
@@ -50,6 +52,23 @@ impl Engine {
                 return Ok(false);
             }
         }
+    }
+}
+
+#[pymethods]
+impl Engine {
+    /// Waits until every task that is outstanding now is final, held or not; false when `timeout` seconds have passed.
+    #[pyo3(signature = (timeout=None))]
+    fn _wait_all(&self, py: Python<'_>, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
+        self.refuse_orphan(py)?;
+        let timeout = timeout.map_or(Ok(None), optional_seconds)?;
+        let Some(client) = self.client() else { return Ok(true) };
+        let outstanding = Mutex::new(client.outstanding());
+        self.interruptible(py, timeout, |slice| {
+            // Only this thread has it.
+            let mut outstanding = outstanding.lock().unwrap_or_else(PoisonError::into_inner);
+            client.wait_all(&mut outstanding, slice)
+        })
     }
 }
 

@@ -5,12 +5,14 @@
 //! the collector tracks. What a task's state is, the engine's task table says.
 
 use std::ffi::{c_int, c_void};
-use std::sync::OnceLock;
 
 use gristmill_wire::TaskId;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use super::app;
+use super::dict::{clear_dict, visit_dict};
+use super::kind::{is_app_future, is_future, plain};
 use crate::engine::Engine;
 use crate::object::Owned;
 
@@ -41,30 +43,6 @@ impl Fields {
     }
 }
 
-struct FutureType {
-    kind: *mut ffi::PyTypeObject,
-    /// Where the fields begin: the size of a plain `concurrent.futures.Future`.
-    offset: usize,
-}
-
-// SAFETY: the type object is immortal once stored, and used under the interpreter.
-unsafe impl Send for FutureType {}
-// SAFETY: as above.
-unsafe impl Sync for FutureType {}
-
-static TYPE: OnceLock<FutureType> = OnceLock::new();
-
-fn future_type() -> &'static FutureType {
-    TYPE.get().expect("the future type is made before the first engine")
-}
-
-/// Whether `object` is one of our futures.
-#[inline]
-pub fn is_future(object: *mut ffi::PyObject) -> bool {
-    // SAFETY: callers hand in live objects only.
-    TYPE.get().is_some_and(|known| unsafe { ffi::Py_TYPE(object) == known.kind })
-}
-
 /// The fields of a future.
 ///
 /// # Safety
@@ -72,7 +50,7 @@ pub fn is_future(object: *mut ffi::PyObject) -> bool {
 #[inline]
 unsafe fn fields<'a>(object: *mut ffi::PyObject) -> &'a mut Fields {
     // SAFETY: instances are `offset + size_of::<Fields>()` bytes, and `offset` is a multiple of a pointer's size.
-    unsafe { &mut *object.cast::<u8>().add(future_type().offset).cast::<Fields>() }
+    unsafe { &mut *object.cast::<u8>().add(plain().offset).cast::<Fields>() }
 }
 
 /// A borrowed future.
@@ -145,18 +123,29 @@ impl<'py> FutureRef<'py> {
 
     #[inline]
     fn keep(self, object: Owned, mark: usize) -> Owned {
-        // SAFETY: as above.
+        // SAFETY: as above. What an app future drops may run Python code: everything here is settled by then.
         unsafe {
             let fields = fields(self.object);
             if !fields.kept.is_null() {
                 return Owned::new_reference(fields.kept_object());
             }
-            if ffi::PyObject_GC_IsTracked(object.as_ptr()) != 0 {
+            if may_be_in_a_cycle(object.as_ptr()) {
                 self.track();
             }
             fields.kept = ffi::Py_NewRef(object.as_ptr()).map_addr(|address| address | mark);
+            if mark == 0 && is_app_future(self.object) {
+                app::forget_arguments(self.object);
+            }
         }
         object
+    }
+
+    /// What an app future makes of an exception that the engine made for it; other futures leave it as it is.
+    ///
+    /// # Errors
+    /// What translating raises; `TypeError` when that gives no exception.
+    pub fn translated(self, raised: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        if is_app_future(self.object) { app::translated(self, raised) } else { Ok(raised) }
     }
 
     /// Lets the collector see the future: it may be part of a cycle from now on.
@@ -170,16 +159,47 @@ impl<'py> FutureRef<'py> {
     }
 }
 
+/// Whether the collector may have to know of whoever refers to `object`: it is tracked, or may be one day.
+///
+/// # Safety
+/// `object` is live and the interpreter is held.
+#[inline]
+pub(super) unsafe fn may_be_in_a_cycle(object: *mut ffi::PyObject) -> bool {
+    // SAFETY: passed on from the caller. Dicts become tracked with their first item that is; a tuple that the collector
+    // has let go of stays so.
+    unsafe {
+        ffi::PyObject_IS_GC(object) != 0
+            && (ffi::PyTuple_CheckExact(object) == 0 || ffi::PyObject_GC_IsTracked(object) != 0)
+    }
+}
+
 /// Makes the future of a task.
 ///
 /// # Errors
 /// `MemoryError`.
 #[inline]
 pub fn new_future(py: Python<'_>, engine: *mut ffi::PyObject, task: TaskId) -> PyResult<Owned> {
-    // SAFETY: the type is a heap type with the collector's header; all fields are set before anybody sees the object.
+    // SAFETY: the type is one of ours, and it has no fields besides these.
+    unsafe { new_instance(py, plain().kind, engine, task) }
+}
+
+/// Makes an instance of one of our types, with the fields that all of them have.
+///
+/// # Errors
+/// `MemoryError`.
+///
+/// # Safety
+/// Nobody sees the object before the other fields of its type are set; `engine` is the task's engine.
+#[inline]
+pub(super) unsafe fn new_instance(
+    py: Python<'_>,
+    kind: *mut ffi::PyTypeObject,
+    engine: *mut ffi::PyObject,
+    task: TaskId,
+) -> PyResult<Owned> {
+    // SAFETY: the type is a heap type with the collector's header.
     unsafe {
-        let object =
-            Owned::or_raise(py, ffi::PyObject_GC_New::<ffi::PyObject>(future_type().kind))?;
+        let object = Owned::or_raise(py, ffi::PyObject_GC_New::<ffi::PyObject>(kind))?;
         let fields = fields(object.as_ptr());
         fields.engine = ffi::Py_NewRef(engine);
         fields.task = task;
@@ -198,15 +218,26 @@ unsafe fn clear_header(object: *mut ffi::PyObject) {
     let header = size_of::<ffi::PyObject>();
     // SAFETY: the bytes between the object's header and our fields belong to the base class and are pointers.
     unsafe {
-        std::ptr::write_bytes(object.cast::<u8>().add(header), 0, future_type().offset - header);
+        std::ptr::write_bytes(object.cast::<u8>().add(header), 0, plain().offset - header);
     }
 }
 
-unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: called once, with the last reference gone and the interpreter held. Weak references and the dict go first,
-    // as the base class does it; the type loses the reference that each instance of a heap type holds.
+pub(super) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
+    // SAFETY: called once, with the last reference gone and the interpreter held.
     unsafe {
         ffi::PyObject_GC_UnTrack(object.cast());
+        end(object);
+    }
+}
+
+/// Ends an untracked instance: everything that all futures have goes, and its memory.
+///
+/// # Safety
+/// Its last reference is gone; what else its type has was taken out of it; the interpreter is held.
+pub(super) unsafe fn end(object: *mut ffi::PyObject) {
+    // SAFETY: passed on from the caller. Weak references and the dict go first, as the base class does it; the type loses
+    // the reference that each instance of a heap type holds.
+    unsafe {
         ffi::PyObject_ClearWeakRefs(object);
         clear_dict(object);
         let fields = fields(object);
@@ -222,7 +253,7 @@ unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
     }
 }
 
-unsafe extern "C" fn traverse(
+pub(super) unsafe extern "C" fn traverse(
     object: *mut ffi::PyObject,
     visit: ffi::visitproc,
     argument: *mut c_void,
@@ -230,19 +261,34 @@ unsafe extern "C" fn traverse(
     // SAFETY: called by the collector with a live future; each visited pointer is live or null.
     unsafe {
         let fields = fields(object);
-        for part in [ffi::Py_TYPE(object).cast(), fields.engine, fields.kept_object()] {
-            if !part.is_null() {
-                let stop = visit(part, argument);
-                if stop != 0 {
-                    return stop;
-                }
-            }
+        let parts = [ffi::Py_TYPE(object).cast(), fields.engine, fields.kept_object()];
+        match visit_all(&parts, visit, argument) {
+            0 => visit_dict(object, visit, argument),
+            stop => stop,
         }
-        visit_dict(object, visit, argument)
     }
 }
 
-unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
+/// Shows objects to the collector until it has seen enough.
+///
+/// # Safety
+/// Each is live or null; `visit` and `argument` are the collector's.
+pub(super) unsafe fn visit_all(
+    parts: &[*mut ffi::PyObject],
+    visit: ffi::visitproc,
+    argument: *mut c_void,
+) -> c_int {
+    for &part in parts.iter().filter(|part| !part.is_null()) {
+        // SAFETY: passed on from the caller.
+        let stop = unsafe { visit(part, argument) };
+        if stop != 0 {
+            return stop;
+        }
+    }
+    0
+}
+
+pub(super) unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
     // SAFETY: called by the collector with a live future. The engine stays: the task needs it to be released.
     unsafe {
         let fields = fields(object);
@@ -254,7 +300,7 @@ unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
     0
 }
 
-unsafe extern "C" fn set_attribute(
+pub(super) unsafe extern "C" fn set_attribute(
     object: *mut ffi::PyObject,
     name: *mut ffi::PyObject,
     value: *mut ffi::PyObject,
@@ -266,115 +312,4 @@ unsafe extern "C" fn set_attribute(
         }
         ffi::PyObject_GenericSetAttr(object, name, value)
     }
-}
-
-// Public from 3.13 on, and the same under another name before.
-#[cfg(Py_3_12)]
-unsafe extern "C" {
-    #[cfg_attr(not(Py_3_13), link_name = "_PyObject_ClearManagedDict")]
-    fn PyObject_ClearManagedDict(object: *mut ffi::PyObject);
-    #[cfg_attr(not(Py_3_13), link_name = "_PyObject_VisitManagedDict")]
-    fn PyObject_VisitManagedDict(
-        object: *mut ffi::PyObject,
-        visit: ffi::visitproc,
-        argument: *mut c_void,
-    ) -> c_int;
-}
-
-#[cfg(Py_3_12)]
-unsafe fn clear_dict(object: *mut ffi::PyObject) {
-    // SAFETY: instances have a managed dict, as those of every Python class without slots.
-    unsafe { PyObject_ClearManagedDict(object) };
-}
-
-#[cfg(Py_3_12)]
-unsafe fn visit_dict(
-    object: *mut ffi::PyObject,
-    visit: ffi::visitproc,
-    argument: *mut c_void,
-) -> c_int {
-    // SAFETY: as above.
-    unsafe { PyObject_VisitManagedDict(object, visit, argument) }
-}
-
-/// 3.11 keeps the dict three words in front of the object, and `_PyObject_GC_New` leaves it null.
-#[cfg(not(Py_3_12))]
-unsafe fn dict_place(object: *mut ffi::PyObject) -> *mut *mut ffi::PyObject {
-    // SAFETY: instances of a class with a managed dict have these words in front of them.
-    unsafe { object.cast::<*mut ffi::PyObject>().sub(3) }
-}
-
-#[cfg(not(Py_3_12))]
-unsafe fn clear_dict(object: *mut ffi::PyObject) {
-    // SAFETY: the place holds a strong reference or null.
-    unsafe {
-        let dict = std::mem::replace(&mut *dict_place(object), std::ptr::null_mut());
-        ffi::Py_XDECREF(dict);
-    }
-}
-
-#[cfg(not(Py_3_12))]
-unsafe fn visit_dict(
-    object: *mut ffi::PyObject,
-    visit: ffi::visitproc,
-    argument: *mut c_void,
-) -> c_int {
-    // SAFETY: as above.
-    unsafe {
-        let dict = *dict_place(object);
-        if dict.is_null() { 0 } else { visit(dict, argument) }
-    }
-}
-
-/// The type, if it was made already.
-pub fn made_type(py: Python<'_>) -> Option<Bound<'_, PyAny>> {
-    // SAFETY: the stored type is a live object, and the interpreter is held.
-    TYPE.get().map(|known| unsafe { Bound::from_borrowed_ptr(py, known.kind.cast()) })
-}
-
-/// Makes the type, once, as a subclass of `concurrent.futures.Future`.
-///
-/// # Errors
-/// What importing the base class or making the type raises.
-pub fn make_type<'py>(
-    py: Python<'py>,
-    methods: &'static [ffi::PyMethodDef],
-    properties: &'static [ffi::PyGetSetDef],
-    iterate: ffi::unaryfunc,
-) -> PyResult<Bound<'py, PyAny>> {
-    let base = py.import("concurrent.futures._base")?.getattr("Future")?;
-    // SAFETY: `base` is a type object.
-    let offset = unsafe { (*base.as_ptr().cast::<ffi::PyTypeObject>()).tp_basicsize };
-    let slot = |slot, pfunc| ffi::PyType_Slot { slot, pfunc };
-    let mut slots = [
-        slot(ffi::Py_tp_dealloc, dealloc as *mut c_void),
-        slot(ffi::Py_tp_traverse, traverse as *mut c_void),
-        slot(ffi::Py_tp_clear, clear as *mut c_void),
-        slot(ffi::Py_tp_setattro, set_attribute as *mut c_void),
-        slot(ffi::Py_am_await, iterate as *mut c_void),
-        slot(ffi::Py_tp_methods, methods.as_ptr().cast_mut().cast()),
-        slot(ffi::Py_tp_getset, properties.as_ptr().cast_mut().cast()),
-        slot(ffi::Py_tp_doc, c"The outcome of one task, now or later.".as_ptr().cast_mut().cast()),
-        slot(0, std::ptr::null_mut()),
-    ];
-    let size = offset.cast_unsigned() + size_of::<Fields>();
-    let flags =
-        ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION;
-    let mut spec = ffi::PyType_Spec {
-        name: c"gristmill.Future".as_ptr(),
-        basicsize: c_int::try_from(size)?,
-        itemsize: 0,
-        flags: u32::try_from(flags)?,
-        slots: slots.as_mut_ptr(),
-    };
-    // SAFETY: the specification is complete, and CPython copies it; methods and properties are static.
-    let kind = unsafe {
-        Owned::or_raise(py, ffi::PyType_FromSpecWithBases(&raw mut spec, base.as_ptr()))?
-    };
-    let kind = kind.into_bound(py);
-    let stored =
-        FutureType { kind: kind.clone().into_ptr().cast(), offset: offset.cast_unsigned() };
-    // Importing the base may have let another thread make it first.
-    let _ = TYPE.set(stored);
-    Ok(made_type(py).unwrap_or(kind))
 }

@@ -7,7 +7,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::layout::{FutureRef, made_type, make_type};
+use super::kind::{Parts, made_plain, make_plain};
+use super::layout::{self, FutureRef};
 use super::standard;
 use crate::engine::Look;
 use crate::object::Owned;
@@ -19,7 +20,7 @@ use crate::raw::{guard, method, optional_seconds};
 /// # Errors
 /// What making a type raises.
 pub fn future_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    if let Some(made) = made_type(py) {
+    if let Some(made) = made_plain(py) {
         return Ok(made);
     }
     let methods = vec![
@@ -35,11 +36,22 @@ pub fn future_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         method(c"set_result", standard::refuse, c"Not for users: the engine runs the task."),
         method(c"set_exception", standard::refuse, c"Not for users: the engine runs the task."),
         method(c"_current_state", standard::current_state, c"The state by the standard library's name."),
+        method(c"_look", standard::look_name, c"What the task is doing: waiting, running, succeeded, failed or cancelled."),
         method(c"_failed", standard::failed, c"Whether it ended otherwise than by a value or a cancellation."),
         // SAFETY: a zeroed definition ends the list.
         unsafe { std::mem::zeroed() },
     ];
-    make_type(py, methods.leak(), standard::properties().leak(), iterate)
+    let parts = Parts {
+        dealloc: layout::dealloc,
+        traverse: layout::traverse,
+        clear: layout::clear,
+        methods: methods.leak(),
+        properties: standard::properties().leak(),
+        doc: c"The outcome of one task, now or later.",
+        iterate: Some(iterate),
+        lookup: None,
+    };
+    make_plain(py, &parts)
 }
 
 /// Runs a method with the future, its arguments and the interpreter; an error becomes an exception, a panic too.

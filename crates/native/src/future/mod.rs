@@ -1,8 +1,18 @@
-//! Futures: the type, its methods, and the views that `concurrent.futures` takes of them.
+//! Futures: the two types, their methods, and the views that `concurrent.futures` takes of them.
 
+mod app;
+mod app_methods;
+mod dict;
+mod kind;
 mod layout;
+mod ledger;
 mod methods;
+mod release;
 mod standard;
 
-pub use layout::{FutureRef, is_future, new_future};
+pub use app::{AppCall, new_app_future};
+pub use app_methods::{has_app_futures, make_app_future_type};
+pub use kind::{is_foreign_future, is_future};
+pub use layout::{FutureRef, new_future};
+pub use ledger::Ledger;
 pub use methods::future_type;

@@ -41,6 +41,28 @@ pub(super) unsafe extern "C" fn current_state(
     }
 }
 
+/// `_look`: the state by the engine's own name.
+pub(super) unsafe extern "C" fn look_name(
+    object: *mut ffi::PyObject,
+    _arguments: *const *mut ffi::PyObject,
+    _count: ffi::Py_ssize_t,
+    _names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as above.
+    unsafe {
+        with_future(object, |future| {
+            let name = match look(future)? {
+                Look::Waiting => "waiting",
+                Look::Running => "running",
+                Look::Succeeded => "succeeded",
+                Look::Failed => "failed",
+                Look::Cancelled => "cancelled",
+            };
+            Ok(Owned::from_bound(pyo3::types::PyString::intern(future.py(), name).into_any()))
+        })
+    }
+}
+
 pub(super) unsafe extern "C" fn failed(
     object: *mut ffi::PyObject,
     _arguments: *const *mut ffi::PyObject,
@@ -69,7 +91,7 @@ pub(super) unsafe extern "C" fn refuse(
 }
 
 /// A property computed by `of`.
-fn property(
+pub(super) fn property(
     name: &'static CStr,
     of: unsafe extern "C" fn(*mut ffi::PyObject, *mut c_void) -> *mut ffi::PyObject,
 ) -> ffi::PyGetSetDef {

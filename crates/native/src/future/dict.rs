@@ -1,0 +1,79 @@
+//! The dict of an instance, which CPython manages: where it is differs from version to version.
+
+use std::ffi::{c_int, c_void};
+
+use pyo3::ffi;
+
+// Public from 3.13 on, and the same under another name before.
+#[cfg(Py_3_12)]
+unsafe extern "C" {
+    #[cfg_attr(not(Py_3_13), link_name = "_PyObject_ClearManagedDict")]
+    fn PyObject_ClearManagedDict(object: *mut ffi::PyObject);
+    #[cfg_attr(not(Py_3_13), link_name = "_PyObject_VisitManagedDict")]
+    fn PyObject_VisitManagedDict(
+        object: *mut ffi::PyObject,
+        visit: ffi::visitproc,
+        argument: *mut c_void,
+    ) -> c_int;
+}
+
+/// Lets go of the attributes that somebody set.
+///
+/// # Safety
+/// `object` is a live future, and the interpreter is held.
+#[cfg(Py_3_12)]
+pub(super) unsafe fn clear_dict(object: *mut ffi::PyObject) {
+    // SAFETY: instances have a managed dict, as those of every Python class without slots.
+    unsafe { PyObject_ClearManagedDict(object) };
+}
+
+/// Shows the attributes to the collector.
+///
+/// # Safety
+/// As for [`clear_dict`]; `visit` and `argument` are the collector's.
+#[cfg(Py_3_12)]
+pub(super) unsafe fn visit_dict(
+    object: *mut ffi::PyObject,
+    visit: ffi::visitproc,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: as above.
+    unsafe { PyObject_VisitManagedDict(object, visit, argument) }
+}
+
+/// 3.11 keeps the dict three words in front of the object, and `_PyObject_GC_New` leaves it null.
+#[cfg(not(Py_3_12))]
+unsafe fn dict_place(object: *mut ffi::PyObject) -> *mut *mut ffi::PyObject {
+    // SAFETY: instances of a class with a managed dict have these words in front of them.
+    unsafe { object.cast::<*mut ffi::PyObject>().sub(3) }
+}
+
+/// Lets go of the attributes that somebody set.
+///
+/// # Safety
+/// `object` is a live future, and the interpreter is held.
+#[cfg(not(Py_3_12))]
+pub(super) unsafe fn clear_dict(object: *mut ffi::PyObject) {
+    // SAFETY: the place holds a strong reference or null.
+    unsafe {
+        let dict = std::mem::replace(&mut *dict_place(object), std::ptr::null_mut());
+        ffi::Py_XDECREF(dict);
+    }
+}
+
+/// Shows the attributes to the collector.
+///
+/// # Safety
+/// As for [`clear_dict`]; `visit` and `argument` are the collector's.
+#[cfg(not(Py_3_12))]
+pub(super) unsafe fn visit_dict(
+    object: *mut ffi::PyObject,
+    visit: ffi::visitproc,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: as above.
+    unsafe {
+        let dict = *dict_place(object);
+        if dict.is_null() { 0 } else { visit(dict, argument) }
+    }
+}
