@@ -147,8 +147,9 @@ impl PyJournal {
     }
 
     /// How many entries were found when it was opened.
-    fn __len__(&self) -> PyResult<usize> {
-        Ok(usize::try_from(self.recovered)?)
+    #[getter]
+    fn recovered(&self) -> u64 {
+        self.recovered
     }
 }
 
