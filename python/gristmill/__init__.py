@@ -51,6 +51,24 @@ _HOMES = {
     "gristmill._interrupt": ("TaskInterrupted",),
     "gristmill._native": ("Future",),
     "gristmill._nested": ("current_executor",),
+    "gristmill.parsl.apps": ("bash_app", "join_app", "python_app"),
+    "gristmill.parsl.arguments": ("AUTO_LOGNAME",),
+    "gristmill.parsl.config": ("Config",),
+    "gristmill.parsl.executors": (
+        "GristmillExecutor",
+        "HighThroughputExecutor",
+        "ThreadPoolExecutor",
+    ),
+    "gristmill.parsl.files": ("File",),
+    "gristmill.parsl.kernel": ("DataFlowKernel",),
+    "gristmill.parsl.loader": (
+        "DataFlowKernelLoader",
+        "clear",
+        "dfk",
+        "load",
+        "wait_for_current_tasks",
+    ),
+    "gristmill.parsl.run_folder": ("set_file_logger", "set_stream_logger"),
 }
 #: Loadable on every platform.
 _PORTABLE = ("gristmill._errors", "gristmill._interrupt")
@@ -83,12 +101,39 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:
-        raise AttributeError(f"module 'gristmill' has no attribute {name!r}")
+        return _mirrored(name)
     if home not in _PORTABLE and not sys.platform.startswith("linux"):
         home = "gristmill._elsewhere"
     value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value
+
+
+def _mirrored(name: str) -> Any:
+    """A path of Parsl's as an attribute: ``gristmill.config``, ``gristmill.data_provider``."""
+    if not name.startswith("_"):
+        from gristmill.parsl.mirror import find
+
+        if (module := find(name)) is not None:
+            return module
+    raise AttributeError(f"module 'gristmill' has no attribute {name!r}")
+
+
+class _Finder:
+    """Finds Parsl's module paths under this package; asked only for what is no file of it."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        if not name.startswith("gristmill.") or name.startswith(
+            ("gristmill._", "gristmill.parsl.")
+        ):
+            return None
+        from gristmill.parsl.mirror import spec_of
+
+        return spec_of(name)
+
+
+sys.meta_path.append(_Finder)
 
 
 def __dir__() -> list[str]:

@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 import gristmill
+from gristmill import _native
 from gristmill._captures import trust_contents
 from gristmill.parsl.executors.base import ParslExecutor, radio_of_parsl
 
@@ -134,6 +135,26 @@ class GristmillExecutor(ParslExecutor):
         if resource_specification:
             return self._options(*_read(resource_specification)).submit(func, *args, **kwargs)
         return self._submit(func, *args, **kwargs)
+
+    def make_lane(self, config: Any) -> _native.AppLane:
+        """The way into the engine for calls that it may run all by itself, with a configuration's budgets."""
+        assert self._engine is not None, "started"
+        for_losses = getattr(config, "loss_retries", None)
+        return _native.AppLane(
+            self._engine,
+            retries=config.retries,
+            timeout_retries=config.retries,
+            loss_retries=self.loss_retries + (config.retries if for_losses is None else for_losses),
+        )
+
+    def stats(self) -> dict[str, int]:
+        """What the engine says of its tasks: how many have come to what."""
+        return self._engine.stats() if self._engine is not None else {}
+
+    def wait(self) -> None:
+        """Waits until every task that exists now is final."""
+        if self._engine is not None:
+            self._engine._wait_all()
 
     def shutdown(self, block: bool = True, cancel_futures: bool = False) -> None:
         """Takes no more tasks and runs those it has.

@@ -1,0 +1,127 @@
+"""What a worker does for a bash app: makes the command line, runs it, and looks at what it left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import IO
+
+
+def run_command(function: Callable[..., Any], /, *arguments: Any, **named: Any) -> int:
+    """Calls ``function`` for a command line and runs it with bash; gives 0.
+
+    Raises ``BashExitFailure`` for another exit code, ``AppTimeout`` after ``walltime`` seconds, when the command and
+    everything it started are killed, ``MissingOutputs`` when a file of ``outputs`` is not there, ``BadStdStreamFile``,
+    ``BashAppNoReturn``, ``AppBadFormatting``.
+    """
+    name = getattr(function, "__name__", "bash_app")
+    command = _command_line(name, function, arguments, named)
+    streams = {}
+    try:
+        for stream in ("stdout", "stderr"):
+            streams[stream] = open_stream(stream, named.get(stream))
+        if (log := streams["stderr"]) is not None:
+            print(
+                f"--> executable follows <--\n{command}\n--> end executable <--",
+                file=log,
+                flush=True,
+            )
+        exit_code = _run(name, command, streams, named.get("walltime"))
+    finally:
+        for opened in streams.values():
+            if opened is not None:
+                opened.close()
+    _check(name, exit_code, named.get("outputs", ()))
+    return exit_code
+
+
+def _command_line(
+    name: str, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]
+) -> str:
+    try:
+        command = function(*arguments, **named)
+    except (AttributeError, IndexError) as error:
+        from gristmill.parsl.errors import AppBadFormatting
+
+        raise AppBadFormatting(
+            f"App formatting failed for app '{name}' with {type(error).__name__}: {error}"
+        ) from error
+    if command is None:
+        from gristmill.parsl.errors import BashAppNoReturn
+
+        raise BashAppNoReturn(f"Bash app '{name}' returned None, not its command line")
+    if not isinstance(command, str):
+        raise ValueError(f"Expected a str for bash_app commandline, got {type(command)}")
+    return command
+
+
+def stream_name_and_mode(stream: str, wanted: Any) -> tuple[str, str]:
+    """The path and the mode that ``stdout=`` or ``stderr=`` mean: a path, or a path with a mode.
+
+    Raises ``BadStdStreamFile`` for anything else.
+    """
+    path, mode = wanted if isinstance(wanted, tuple) and len(wanted) == 2 else (wanted, "a+")
+    if not isinstance(path, (str, os.PathLike)) or not isinstance(mode, str):
+        from gristmill.parsl.errors import BadStdStreamFile
+
+        raise BadStdStreamFile(f"{stream} must be a path or (path, mode), not {wanted!r}")
+    return os.fspath(path), mode
+
+
+def open_stream(stream: str, wanted: Any) -> IO[str] | None:
+    """Opens the file of a standard stream, its folder made; none if none is wanted. Raises ``BadStdStreamFile``."""
+    if wanted is None:
+        return None
+    from gristmill.parsl.files import is_file
+
+    # What is staged out afterwards is written anew.
+    path, mode = (
+        (os.fspath(wanted), "w") if is_file(wanted) else stream_name_and_mode(stream, wanted)
+    )
+    try:
+        if folder := os.path.dirname(path):
+            os.makedirs(folder, exist_ok=True)
+        return open(path, mode)
+    except Exception as error:
+        from gristmill.parsl.errors import BadStdStreamFile
+
+        raise BadStdStreamFile(path) from error
+
+
+def _run(name: str, command: str, streams: dict[str, Any], walltime: float | None) -> int:
+    """Runs the command in a process group of its own, which never outlives this call."""
+    try:
+        process = subprocess.Popen(
+            command, shell=True, executable="/bin/bash", close_fds=False, process_group=0, **streams
+        )
+    except Exception as error:
+        from gristmill.parsl.errors import AppException
+
+        raise AppException(f"App {name} caught exception", error) from error
+    try:
+        return process.wait(walltime)
+    except BaseException as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
+    from gristmill.parsl.errors import AppTimeout
+
+    raise AppTimeout(f"App {name} exceeded walltime: {walltime} seconds")
+
+
+def _check(name: str, exit_code: int, outputs: Any) -> None:
+    if exit_code != 0:
+        from gristmill.parsl.errors import BashExitFailure
+
+        raise BashExitFailure(name, exit_code)
+    missing = [file for file in outputs if not os.path.exists(file.filepath)]
+    if missing:
+        from gristmill.parsl.errors import MissingOutputs
+
+        raise MissingOutputs(f"Missing outputs from app {name}", missing)

@@ -1,0 +1,42 @@
+"""How many tasks of a kernel are in which state: those of its graph, and those that engines run by themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gristmill.parsl.states import States
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_FAILURES = ("failed", "timed_out", "lost", "refused")
+
+
+def count_states(
+    of_graph: Mapping[States, int], of_engine: Mapping[str, int], attempts: Mapping[str, int]
+) -> dict[States, int]:
+    """Adds up the states.
+
+    :param of_graph: the graph's tasks by state.
+    :param of_engine: what the engines say of their tasks, ``Engine.stats()`` summed up.
+    :param attempts: which of the engines' tasks are attempts of the graph's: how many were ``submitted``, and how many
+        ``succeeded``, ``failed`` and were ``cancelled``.
+    """
+    counts = dict(of_graph)
+    if not of_engine:
+        return counts
+    ended = sum(attempts[outcome] for outcome in ("succeeded", "failed", "cancelled"))
+    outstanding = of_engine["outstanding"] - (attempts["submitted"] - ended)
+    launched = min(of_engine["in_flight"], outstanding)
+    failed = sum(of_engine[outcome] for outcome in _FAILURES)
+    for state, count in (
+        (States.pending, outstanding - launched),
+        (States.launched, launched),
+        (States.exec_done, of_engine["succeeded"] - attempts["succeeded"]),
+        (States.failed, failed - attempts["failed"]),
+        (States.dep_fail, of_engine["dependency_failed"]),
+        (States.cancelled, of_engine["cancelled"] - attempts["cancelled"]),
+    ):
+        # The two were not read at one time.
+        counts[state] += max(count, 0)
+    return counts

@@ -1,0 +1,79 @@
+"""Puts Gristmill's kernel in the place of Parsl's."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+from gristmill.parsl.futures import AppFuture, DataFuture
+from gristmill.parsl.kernel import DataFlowKernel
+from gristmill.parsl.states import States
+
+#: Where Parsl defines what is replaced; other modules of Parsl have imported it from there.
+_REPLACED = {
+    "parsl.dataflow.dflow": "DataFlowKernel",
+    "parsl.dataflow.futures": "AppFuture",
+    "parsl.app.futures": "DataFuture",
+    "parsl.dataflow.states": "States",
+}
+
+
+def install(engine: bool = False, max_workers: int | None = None) -> None:
+    """From now on ``parsl.load`` makes Gristmill's kernel; what the program imports from ``parsl`` stays as it is.
+
+    :param engine: whether tasks run on Gristmill's engine on this machine, whatever executors the configuration names.
+    :param max_workers: the engine's worker processes; as many as there are cores if not given.
+
+    Raises ``OptionalModuleMissing`` where Parsl is not installed. Call it before ``parsl.load``.
+    """
+    try:
+        importlib.import_module("parsl")
+    except ImportError as error:
+        from gristmill.parsl.errors import OptionalModuleMissing
+
+        raise OptionalModuleMissing(
+            ["parsl"], f"{error}; or use `import gristmill as parsl`"
+        ) from error
+    originals = {
+        (module, name): getattr(importlib.import_module(module), name)
+        for module, name in _REPLACED.items()
+    }
+    ours = {
+        "DataFlowKernel": _kernel_type(engine, max_workers),
+        "AppFuture": AppFuture,
+        "DataFuture": DataFuture,
+        "States": States,
+    }
+    for (_, name), original in originals.items():
+        _replace(original, name, ours[name])
+
+
+def _kernel_type(engine: bool, max_workers: int | None) -> type:
+    """Our kernel, which Parsl's own checks of types take for theirs."""
+    theirs = importlib.import_module("parsl.dataflow.dflow").DataFlowKernel
+    if issubclass(theirs, DataFlowKernel):
+        theirs = theirs.__mro__[2]
+
+    def __init__(self: Any, config: Any) -> None:
+        if engine:
+            _run_on_engine(config, max_workers)
+        DataFlowKernel.__init__(self, config)
+
+    return type("DataFlowKernel", (DataFlowKernel, theirs), {"__init__": __init__})
+
+
+def _run_on_engine(config: Any, max_workers: int | None) -> None:
+    from gristmill.parsl.executors.engine import GristmillExecutor
+
+    config._executors = tuple(
+        GristmillExecutor(label=executor.label, max_workers=max_workers)
+        for executor in config.executors
+    )
+
+
+def _replace(original: object, name: str, ours: object) -> None:
+    """In every module of Parsl that has the original under this name."""
+    for module_name, module in list(sys.modules.items()):
+        if module_name.partition(".")[0] == "parsl" and getattr(module, name, None) is original:
+            setattr(module, name, ours)

@@ -1,0 +1,123 @@
+"""Calls that the engine runs all by itself: it waits for what they depend on, retries them and completes them.
+
+Most calls are of this kind, and cost what a task of ``gristmill.Executor`` costs. What needs Python between its steps
+takes the way through ``graph``: files to stage, join and bash apps, memoization, a ``retry_handler``, other executors.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gristmill import _native
+from gristmill.parsl.dependencies import DEEP_DEPENDENCY_RESOLVER
+from gristmill.parsl.engine_futures import EngineFuture
+from gristmill.parsl.executors.engine import GristmillExecutor
+from gristmill.parsl.files import PLAIN_TYPES, is_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gristmill.parsl.apps import PythonApp
+    from gristmill.parsl.kernel import DataFlowKernel
+
+#: Arguments by which a call asks for what only the graph does.
+_SPECIAL = frozenset(
+    {"inputs", "outputs", "stdout", "stderr", "walltime", "parsl_resource_specification"}
+)
+
+_native.make_app_future_type(EngineFuture)
+
+
+class Lane:
+    """The way of one app's plain calls into the engine of one executor."""
+
+    __slots__ = ("_function", "_ledger", "_native", "app", "kernel", "label")
+
+    def __init__(
+        self, app: PythonApp, kernel: DataFlowKernel, label: str, way: _native.AppLane
+    ) -> None:
+        self.app = app
+        self.kernel = kernel
+        self.label = label
+        self._function = app.func
+        self._ledger = kernel.ledger
+        self._native = way
+
+    def submit(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Submits a call and gives its ``AppFuture``; ``None``, and nothing has happened, if it is not plain."""
+        if _has_file(args):
+            return None
+        if kwargs and not (kwargs.keys().isdisjoint(_SPECIAL) and not _has_file(kwargs.values())):
+            return None
+        try:
+            return self._native.submit(self, self._function, args, kwargs or None, self._ledger)
+        except _native.ForeignFuture:
+            return None
+
+
+def _has_file(values: Iterable[Any]) -> bool:
+    for value in values:  # noqa: SIM110, a generator would cost each call more than the look
+        if type(value) not in PLAIN_TYPES and is_file(value):
+            return True
+    return False
+
+
+class Lanes:
+    """All lanes of a kernel.
+
+    :param kernel: the kernel.
+    :param is_observed: whether somebody wants to know of each step of each task.
+    """
+
+    def __init__(self, kernel: DataFlowKernel, is_observed: bool) -> None:
+        config = kernel.config
+        self._kernel = kernel
+        self._is_open = (
+            not is_observed
+            and config.retry_handler is None
+            and config.garbage_collect
+            and kernel.dependency_resolver is DEEP_DEPENDENCY_RESOLVER
+            and is_passive(kernel.memoizer)
+        )
+        self._lanes: dict[PythonApp, Lane | None] = {}
+        self._ways: dict[str, _native.AppLane] = {}
+
+    def of(self, app: PythonApp) -> Lane | None:
+        """The lane of an app, if its plain calls can take one."""
+        try:
+            return self._lanes[app]
+        except KeyError:
+            lane = self._lanes[app] = self._open(app)
+            return lane
+
+    def close(self) -> None:
+        """No call takes a lane any more."""
+        self._is_open = False
+        self._lanes.clear()
+        self._ways.clear()
+
+    def _open(self, app: PythonApp) -> Lane | None:
+        if not self._is_open or app.join or app.cache or not app.has_inert_defaults:
+            return None
+        labels = self._kernel.labels(app.executors)
+        if len(labels) != 1:
+            return None
+        way = self._way(labels[0])
+        return Lane(app, self._kernel, labels[0], way) if way is not None else None
+
+    def _way(self, label: str) -> _native.AppLane | None:
+        if label not in self._ways:
+            executor = self._kernel.executors.get(label)
+            if not isinstance(executor, GristmillExecutor):
+                return None
+            self._ways[label] = executor.make_lane(self._kernel.config)
+        return self._ways[label]
+
+
+def is_passive(memoizer: Any) -> bool:
+    """Whether a memoizer leaves calls alone that do not ask for it: ours and Parsl's do, another may not."""
+    kind = type(memoizer)
+    return (kind.__module__, kind.__name__) in {
+        ("gristmill.parsl.memoization", "BasicMemoizer"),
+        ("parsl.dataflow.memoization", "BasicMemoizer"),
+    }
