@@ -81,9 +81,10 @@ def _run(run: str, config: str, source: Path) -> dict[str, Any]:
 
 
 def _environment() -> dict[str, str]:
-    """The plugin is found here, and Parsl looks its own programs up by name."""
+    """The plugin is found here, Parsl looks its own programs up by name, and some tests read the log of single tasks."""
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return {**os.environ, "PATH": programs, "PYTHONPATH": str(_HERE)}
+    ours = {"PATH": programs, "PYTHONPATH": str(_HERE), "GRISTMILL_LOG_TASKS": "1"}
+    return {**os.environ, **ours}
 
 
 def _print_table(reports: dict[str, dict[str, Any]]) -> None:

@@ -152,6 +152,9 @@ class Encoder:
         if registered is None:
             return self.encode_unregistered(value)
         identity = registered(value, output_ref=self.output_ref)
+        if isinstance(identity, str):
+            # Not what Parsl asks for, and what it takes.
+            identity = identity.encode()
         if not isinstance(identity, bytes):
             raise UnkeyableValue(
                 f"what is registered for {kind.__qualname__} gave {type(identity).__name__}, not bytes"
