@@ -71,6 +71,8 @@ class PythonApp(AppBase):
     """A Python function whose calls run on the executors."""
 
     join = False
+    #: The way that plain calls took last, with the kernel it belongs to.
+    kept_lane: tuple[Any, Any] | None = None
 
     @property
     def has_inert_defaults(self) -> bool:
@@ -80,8 +82,11 @@ class PythonApp(AppBase):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Submits one call; gives its ``AppFuture``."""
         kernel = self.data_flow_kernel or dfk()
-        lane = kernel.lanes.of(self)
+        kept = self.kept_lane
+        lane = kept[1] if kept is not None and kept[0] is kernel else kernel.lanes.of(self)
         if lane is not None and (future := lane.submit(args, kwargs)) is not None:
+            return future
+        if self.cache and (future := kernel.recall.find(self, args, kwargs)) is not None:
             return future
         named = {**_copied(self.kwargs), **kwargs}
         walltime = named.get("walltime")

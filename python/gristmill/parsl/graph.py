@@ -78,6 +78,11 @@ class Graph:
             future.add_done_callback(partial(self._dependency_done, task))
         post(self._arrive, task)
 
+    def count_recalled(self) -> None:
+        """A task was answered without ever being here."""
+        with self._lock:
+            self.counts[States.memo_done] += 1
+
     def _dependency_done(self, task: TaskRecord, _future: Future[Any]) -> None:
         post(self._arrive, task)
 

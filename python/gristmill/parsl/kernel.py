@@ -19,6 +19,7 @@ from gristmill.parsl.executors.engine import GristmillExecutor
 from gristmill.parsl.futures import AppFuture, DataFuture, GraphFuture
 from gristmill.parsl.graph import Graph
 from gristmill.parsl.lanes import Lanes
+from gristmill.parsl.recall import Recall
 from gristmill.parsl.run_folder import make_run_folder, start_logging
 from gristmill.parsl.states import States
 from gristmill.parsl.task_log import TaskLog, is_wanted
@@ -76,7 +77,9 @@ class DataFlowKernel:
         if is_wanted(has_log_config=is_log_config):
             self._log = TaskLog(self.run_id)
             self._graph.observers.append(self._log.moved)
-        self.lanes = Lanes(self, is_observed=self._log is not None or self.monitoring is not None)
+        is_observed = self._log is not None or self.monitoring is not None
+        self.lanes = Lanes(self, is_observed=is_observed)
+        self.recall = Recall(self, is_observed=is_observed)
         self._preparation = Preparation(self.data_manager, self.dependency_resolver)
         self._start_executors()
         atexit.register(self.atexit_cleanup)
@@ -134,6 +137,7 @@ class DataFlowKernel:
                 os.makedirs(provider.script_dir, exist_ok=True)
             self.executors[executor.label] = executor
             executor.start()
+        self.lanes.reopen()
         self._scale([executor for executor in executors if hasattr(executor, "poll_facade")])
 
     def _scale(self, executors: Sequence[Any]) -> None:
@@ -209,6 +213,11 @@ class DataFlowKernel:
     def _choose(self, executors: str | Sequence[str]) -> str:
         labels = self.labels(executors)
         return labels[0] if len(labels) == 1 else random.choice(labels)
+
+    def count_recalled(self) -> int:
+        """Counts a task whose result was remembered; gives its number."""
+        self._graph.count_recalled()
+        return self.ledger.next()
 
     def labels(self, executors: str | Sequence[str]) -> Sequence[str]:
         """The labels that ``executors`` of an app means. Raises ``ValueError`` for neither a list nor ``"all"``."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gristmill.parsl.kernel import DataFlowKernel
 
 #: Arguments by which a call asks for what only the graph does.
-_SPECIAL = frozenset(
+SPECIAL = frozenset(
     {"inputs", "outputs", "stdout", "stderr", "walltime", "parsl_resource_specification"}
 )
 
@@ -47,7 +47,7 @@ class Lane:
         """Submits a call and gives its ``AppFuture``; ``None``, and nothing has happened, if it is not plain."""
         if _has_file(args):
             return None
-        if kwargs and not (kwargs.keys().isdisjoint(_SPECIAL) and not _has_file(kwargs.values())):
+        if kwargs and not (kwargs.keys().isdisjoint(SPECIAL) and not _has_file(kwargs.values())):
             return None
         try:
             return self._native.submit(self, self._function, args, kwargs or None, self._ledger)
@@ -79,21 +79,25 @@ class Lanes:
             and kernel.dependency_resolver is DEEP_DEPENDENCY_RESOLVER
             and is_passive(kernel.memoizer)
         )
-        self._lanes: dict[PythonApp, Lane | None] = {}
+        self._apps: set[PythonApp] = set()
         self._ways: dict[str, _native.AppLane] = {}
 
     def of(self, app: PythonApp) -> Lane | None:
-        """The lane of an app, if its plain calls can take one."""
-        try:
-            return self._lanes[app]
-        except KeyError:
-            lane = self._lanes[app] = self._open(app)
-            return lane
+        """The lane of an app, if its plain calls can take one; the app keeps it for its next call."""
+        self._apps.add(app)
+        app.kept_lane = self._kernel, self._open(app)
+        return app.kept_lane[1]
+
+    def reopen(self) -> None:
+        """There are other executors now."""
+        for app in self._apps:
+            app.kept_lane = None
+        self._apps.clear()
 
     def close(self) -> None:
         """No call takes a lane any more."""
         self._is_open = False
-        self._lanes.clear()
+        self.reopen()
         self._ways.clear()
 
     def _open(self, app: PythonApp) -> Lane | None:

@@ -12,6 +12,7 @@ import logging
 import os
 import threading
 from concurrent.futures import CancelledError, Future
+from concurrent.futures._base import FINISHED
 from typing import TYPE_CHECKING, Any, Literal
 
 from gristmill.parsl.checkpoint import (
@@ -27,7 +28,7 @@ from gristmill.parsl.memo_key import make_key
 from gristmill.parsl.memoizer import CheckpointCommand, Memoizer
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping, Sequence
+    from collections.abc import Callable, Mapping, MutableMapping, Sequence
 
     Task = MutableMapping[str, Any]
     Mode = Literal["task_exit", "periodic", "dfk_exit", "manual"]
@@ -140,6 +141,24 @@ class BasicMemoizer(Memoizer):
             table[hashsum] = own
             return None
         return found
+
+    def recall(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        ignore_for_cache: Sequence[str],
+    ) -> Any:
+        """The result of a call if it is there already, else ``MISSING``. Raises ``MemoKeyError``."""
+        if not self.memoize:
+            return MISSING
+        key = make_key(function, args, kwargs, ignore_for_cache, code_in_key=self.code_in_key)
+        found = self.memo_lookup_table.get(key)
+        if found is None:
+            return self._known.find(key) if self._known is not None else MISSING
+        # The two fields of every future of the graph: its methods would take its lock for what no longer changes.
+        is_good = found._state == FINISHED and found._exception is None
+        return found._result if is_good else MISSING
 
     def make_hash(self, task: Task) -> str:
         """The key of a task's call."""
