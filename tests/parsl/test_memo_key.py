@@ -7,12 +7,14 @@ import datetime
 import decimal
 import enum
 import functools
+import gc
 import pathlib
 import subprocess
 import sys
 import textwrap
 import threading
 import types
+import weakref
 from collections import OrderedDict, deque, namedtuple
 from collections.abc import Callable
 from typing import Any
@@ -243,15 +245,41 @@ def closure(value: Any) -> Callable[[], Any]:
     return inner
 
 
-def test_what_a_function_closes_over_counts_as_it_is_at_the_call() -> None:
+def test_what_a_function_closes_over_counts_as_it_is_first_seen() -> None:
     kept = [1]
     function = closure(kept)
     before = make_key(function, (), {})
     assert before == make_key(closure([1]), (), {}) != make_key(closure([2]), (), {})
     kept.append(2)
-    assert make_key(function, (), {}) == make_key(closure([1, 2]), (), {}) != before
+    assert make_key(function, (), {}) == before != make_key(closure(kept), (), {})
+
+
+def test_a_function_that_another_closes_over_counts_by_its_code() -> None:
     first, second = made("def app(): return 1"), made("def app(): return 2")
-    assert make_key(closure(first), (), {}) != make_key(closure(second), (), {})
+    function = closure(first)
+    before = make_key(function, (), {})
+    assert before == make_key(closure(first), (), {}) != make_key(closure(second), (), {})
+    assert function.__closure__ is not None
+    function.__closure__[0].cell_contents = second
+    assert make_key(function, (), {}) != before
+
+
+def test_functions_are_not_kept_alive_by_their_keys() -> None:
+    class Kept:
+        pass
+
+    def gone() -> weakref.ref[Any]:
+        function = closure(Kept())
+
+        def recursive() -> Any:
+            return recursive, function
+
+        make_key(recursive, (function,), {})
+        return weakref.ref(recursive)
+
+    reference = gone()
+    gc.collect()
+    assert reference() is None
 
 
 def test_a_constant_that_is_bound_anew_changes_the_key_of_the_next_call() -> None:
@@ -353,6 +381,15 @@ def test_a_registered_type_is_identified_by_what_its_function_gives() -> None:
     assert key(outputs=[Molecule("water", 1)]) != key(inputs=[Molecule("water", 1)])
     with pytest.raises(BrokenError, match="on purpose"):
         key([Broken()])
+
+
+def test_what_a_registered_function_gives_may_be_text() -> None:
+    class Named:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+    id_for_memo.register(Named, lambda value, output_ref=False: value.name)
+    assert key(Named("a")) == key(Named("a")) != key(Named("b"))
 
 
 def test_a_registration_for_a_builtin_type_is_used() -> None:

@@ -68,7 +68,7 @@ def pickle_entry(hashsum: str, result: Any) -> bytes:
 
 
 class CheckpointWriter:
-    """The checkpoint of this run; its file is made when the first entry comes.
+    """The checkpoint of this run; its file is made when it is first written to, even if that is nothing.
 
     :param run_dir: the run's folder.
     :param durable: whether each append waits for the disk.

@@ -4,9 +4,11 @@ What counts:
 
 * its module, its qualified name and its kind of parameters;
 * its code, with the constants in it and the functions inside it; not its comments, its annotations or where it stands;
-* its default values, and the values that it takes from the functions around it;
+* its default values and the values that it takes from the functions around it, as they are when it is first seen: what
+  is changed inside them afterwards is not looked at, so that a function may collect something in a list;
 * the module-level names that its code mentions, where these are constants (None, booleans, numbers, strings, bytes,
-  tuples and frozensets of them) or functions of the same top-level package, which count by the same rules.
+  tuples and frozensets of them) or functions of the same top-level package, which count by the same rules: as they are
+  at each call.
 
 What does not: lists, dicts and objects at module level, attributes of modules, methods of classes, and functions of
 other packages. A change of these is for the program to announce: by another name, by an argument, or by an empty
@@ -18,7 +20,7 @@ A value that cannot be identified (a lock that a function closes over) counts by
 from __future__ import annotations
 
 import weakref
-from types import CellType, CodeType, EllipsisType, FunctionType, NoneType
+from types import CodeType, EllipsisType, FunctionType, NoneType
 from typing import TYPE_CHECKING, Any
 
 from gristmill._functions import fingerprint
@@ -39,99 +41,142 @@ def function_part(function: Callable[..., Any], encoder: Encoder) -> bytes:
         return encoder.encode(function)
     if not encoder.code_in_key:
         return named(b"F", function)
-    part = _parts.get(id(function))
-    if part is None or part.function() is not function or not part.is_true(encoder):
-        part = _Part(function, encoder)
-    return part.encoded
+    return known_part(function) or _make_part(function, encoder)
 
 
 def known_part(function: Callable[..., Any]) -> bytes | None:
-    """The same without an encoder, if it is known and needs none; the usual case."""
+    """The same if it is known: without an encoder, which is the usual case."""
     part = _parts.get(id(function))
-    if part is None or part.function() is not function or not part.is_true(None):
+    if part is None or part[1][0].function() is not function:
         return None
-    return part.encoded
+    for look in part[1]:
+        if not look.is_true():
+            return None
+    return part[0]
 
 
-class _Part:
-    """What one function adds, and what has to stay as it is for that to be true."""
+def _make_part(function: FunctionType, encoder: Encoder) -> bytes:
+    looks: list[_Look] = []
+    part = framed(b"F", _describe(function, encoder, looks, {}))
+    _parts[id(function)] = part, looks
+    return part
 
-    __slots__ = ("_contents", "_functions", "_names", "_same", "encoded", "function")
+
+def _describe(
+    function: FunctionType, encoder: Encoder, looks: list[_Look], places: dict[int, int]
+) -> bytes:
+    """One function, and those that it mentions; one that is found again is named by its place."""
+    if id(function) in places:
+        return b"@%d;" % places[id(function)]
+    places[id(function)] = len(places)
+    look = _looks.get(id(function))
+    if look is None or look.function() is not function or not look.is_true():
+        look = _Look(function, encoder)
+    looks.append(look)
+    pieces = [look.own]
+    for name, mentioned in look.mentioned(function):
+        pieces += framed(b"s", name.encode()), _describe(mentioned, encoder, looks, places)
+    return b"".join(pieces)
+
+
+class _Look:
+    """What one function was when it was looked at. Keeps no function alive."""
+
+    __slots__ = (
+        "_cells",
+        "_code",
+        "_constants",
+        "_defaults",
+        "_names",
+        "_values",
+        "function",
+        "own",
+    )
 
     def __init__(self, function: FunctionType, encoder: Encoder) -> None:
-        #: The function and those that it mentions, with their code and their defaults.
-        self._functions: list[tuple[FunctionType, CodeType, Any, Any]] = []
-        #: What names at module level mean, and which functions are in cells.
-        self._names: list[tuple[dict[str, Any], str, Any]] = []
-        self._same: list[tuple[CellType, FunctionType]] = []
-        #: Defaults and cells, whose values may change inside, and what they were.
-        self._contents: list[tuple[CellType, bytes]] = []
-        self.encoded = framed(b"F", self._describe(function, encoder, {}))
-        identity, forget = id(function), _parts.pop
-        self.function = weakref.ref(function, lambda _: forget(identity, None))
-        _parts[identity] = self
-
-    def is_true(self, encoder: Encoder | None) -> bool:
-        """Whether nothing has changed, as far as can be told without an encoder."""
-        for function, code, defaults, named_defaults in self._functions:
-            if (
-                function.__code__ is not code
-                or function.__defaults__ is not defaults
-                or function.__kwdefaults__ is not named_defaults
-            ):
-                return False
-        for namespace, name, value in self._names:
-            if namespace.get(name, _ABSENT) is not value:
-                return False
-        for cell, same in self._same:
-            if _value(cell) is not same:
-                return False
-        if encoder is None:
-            return not self._contents
-        return all(_content(cell, encoder) == encoded for cell, encoded in self._contents)
-
-    def _describe(self, function: FunctionType, encoder: Encoder, seen: dict[int, int]) -> bytes:
-        if id(function) in seen:
-            return b"@%d;" % seen[id(function)]
-        seen[id(function)] = len(seen)
-        code = function.__code__
-        self._functions.append((function, code, function.__defaults__, function.__kwdefaults__))
+        identity, forget = id(function), _forget
+        self.function = weakref.ref(function, lambda _: forget(identity))
+        self._code = code = function.__code__
+        self._defaults = function.__defaults__, function.__kwdefaults__
+        cells = [(place, _value(cell)) for place, cell in enumerate(function.__closure__ or ())]
+        self._cells = [(at, weakref.ref(one)) for at, one in cells if isinstance(one, FunctionType)]
+        names = function.__globals__
+        mentioned = {name: names.get(name, _ABSENT) for name in sorted(set(_names_in(code)))}
+        self._constants = [pair for pair in mentioned.items() if _is_constant(pair[1])]
+        followed = [pair for pair in mentioned.items() if _followed(pair[1], function) is not None]
+        self._names = [(name, weakref.ref(value)) for name, value in followed]
+        self._values = self._first_values(function, encoder)
         counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
-        pieces = [named(b"F", function), fingerprint(function) or b"", b"%d,%d,%d,%d;" % counts]
-        pieces += self._describe_values(function, encoder, seen)
-        for name in sorted(set(_names_in(code))):
-            value = function.__globals__.get(name, _ABSENT)
-            followed = _followed(value, function)
-            if followed is not None:
-                pieces += framed(b"s", name.encode()), self._describe(followed, encoder, seen)
-            elif _is_constant(value):
-                pieces += framed(b"s", name.encode()), encoder.encode(value)
-            self._names.append((function.__globals__, name, value))
-        return b"".join(pieces)
+        self.own = b"".join([
+            named(b"F", function),
+            fingerprint(function) or b"",
+            b"%d,%d,%d,%d;" % counts,
+            self._values,
+            *(framed(b"s", name.encode()) + encoder.encode(value) for name, value in self._constants),
+        ])  # fmt: skip
+        _looks[identity] = self
 
-    def _describe_values(
-        self, function: FunctionType, encoder: Encoder, seen: dict[int, int]
-    ) -> Iterator[bytes]:
-        """Defaults, which are looked at as if they were in cells, and cells."""
+    def is_true(self) -> bool:
+        """Whether nothing has changed."""
+        function = self.function()
+        if function is None or function.__code__ is not self._code:
+            return False
+        names = function.__globals__
+        for name, value in self._constants:
+            if names.get(name, _ABSENT) is not value:
+                return False
+        for name, mentioned in self._names:
+            if names.get(name, _ABSENT) is not mentioned():
+                return False
+        for place, inner in self._cells:
+            if _value((function.__closure__ or ())[place]) is not inner():
+                return False
+        return self._has_defaults_of(function)
+
+    def _has_defaults_of(self, function: FunctionType) -> bool:
+        defaults, named_defaults = self._defaults
+        return function.__defaults__ is defaults and function.__kwdefaults__ is named_defaults
+
+    def mentioned(self, function: FunctionType) -> Iterator[tuple[str, FunctionType]]:
+        """The functions that count as part of this one, with how it knows them."""
+        for place, inner in self._cells:
+            if (value := inner()) is not None:
+                yield str(place), value
+        for name, _ in self._names:
+            value = _followed(function.__globals__.get(name), function)
+            if value is not None:
+                yield name, value
+
+    def _first_values(self, function: FunctionType, encoder: Encoder) -> bytes:
+        """Defaults and cells as they were at the first look."""
+        earlier = _looks.get(id(function))
+        if (
+            earlier is not None
+            and earlier.function() is function
+            and earlier._has_defaults_of(function)
+        ):
+            return earlier._values
         named_defaults = function.__kwdefaults__ or {}
-        values = [*(function.__defaults__ or ()), *map(named_defaults.get, sorted(named_defaults))]
-        for cell in (*map(CellType, values), *(function.__closure__ or ())):
-            value = _value(cell)
-            if isinstance(value, FunctionType):
-                self._same.append((cell, value))
-                yield self._describe(value, encoder, seen)
-            else:
-                encoded = _content(cell, encoder)
-                if not _is_constant(value) or cell in (function.__closure__ or ()):
-                    self._contents.append((cell, encoded))
-                yield encoded
+        cells = [_value(cell) for cell in function.__closure__ or ()]
+        values = [
+            *(function.__defaults__ or ()),
+            *map(named_defaults.get, sorted(named_defaults)),
+            *(value for value in cells if not isinstance(value, FunctionType)),
+        ]
+        return b"".join(_encoded(value, encoder) for value in values)
 
 
 #: By the functions' ids.
-_parts: dict[int, _Part] = {}
+_parts: dict[int, tuple[bytes, list[_Look]]] = {}
+_looks: dict[int, _Look] = {}
 
 
-def _value(cell: CellType) -> Any:
+def _forget(identity: int, parts: Any = _parts, looks: Any = _looks) -> None:
+    parts.pop(identity, None)
+    looks.pop(identity, None)
+
+
+def _value(cell: Any) -> Any:
     try:
         return cell.cell_contents
     except ValueError:
@@ -139,8 +184,7 @@ def _value(cell: CellType) -> Any:
         return _ABSENT
 
 
-def _content(cell: CellType, encoder: Encoder) -> bytes:
-    value = _value(cell)
+def _encoded(value: Any, encoder: Encoder) -> bytes:
     try:
         return b"-" if value is _ABSENT else encoder.encode(value)
     except UnkeyableValue:
@@ -150,6 +194,8 @@ def _content(cell: CellType, encoder: Encoder) -> bytes:
 def _followed(value: Any, function: FunctionType) -> FunctionType | None:
     """The function that a module-level name means, if it is of the same package; an app means its function."""
     if not isinstance(value, FunctionType):
+        if type(value).__weakrefoffset__ == 0:
+            return None
         value = getattr(value, "__dict__", {}).get("__wrapped__")
     if not isinstance(value, FunctionType):
         return None

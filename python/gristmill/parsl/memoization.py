@@ -219,20 +219,22 @@ class BasicMemoizer(Memoizer):
     def checkpoint_one(self, cc: CheckpointCommand) -> None:
         """Writes one command. Raises ``OSError`` where the file cannot be written; then nothing was."""
         named_entry = self._entry(cc)
-        if named_entry is None:
-            return
         with self._lock:
-            if self._writer is not None:
-                self._writer.append(*named_entry)
-                self._written.add(named_entry[0])
-                self.checkpointed_tasks += 1
+            if self._writer is None:
+                return
+            if named_entry is None:
+                self._writer.append_all(())
+                return
+            self._writer.append(*named_entry)
+            self._written.add(named_entry[0])
+            self.checkpointed_tasks += 1
 
     def checkpoint_queue(self) -> None:
         """Writes ``checkpointable_tasks`` and empties it. Raises ``OSError`` as ``checkpoint_one``; then all stay."""
         with self._lock:
             commands = self.checkpointable_tasks
             entries = dict(filter(None, map(self._entry, commands)))
-            if entries and self._writer is not None:
+            if self._writer is not None:
                 self._writer.append_all(entries.items())
                 self._written.update(entries)
                 self.checkpointed_tasks += len(entries)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -26,7 +27,17 @@ class CheckpointCommand:
 
 
 class Memoizer(ABC):
-    """What the kernel asks before it runs a task, and tells when one has ended."""
+    """What the kernel asks before it runs a task, and tells when one has ended.
+
+    Where Parsl is loaded, its own checks take one for theirs.
+    """
+
+    def __new__(cls, *_args: Any, **_named: Any) -> Self:
+        """Makes one, and tells Parsl."""
+        theirs: Any = getattr(sys.modules.get("parsl.dataflow.memoization"), "Memoizer", None)
+        if theirs is not None and not issubclass(cls, theirs):
+            theirs.register(cls)
+        return super().__new__(cls)
 
     @abstractmethod
     def start(self, *, run_dir: str, config_run_dir: str) -> None:
