@@ -52,7 +52,7 @@ def test_results_that_were_seen_before_a_kill_are_found_after_it(tmp_path: Path,
     moments = random.Random(seed)
     seen = 0
     for number in range(3):
-        seen = max(seen, run_and_kill(tmp_path, number, moments.randint(1, 400)))
+        seen = max(seen, run_and_kill(tmp_path, number, moments.randint(1, 200)))
         memoizer = start(tmp_path, 900 + number, checkpoint_mode="manual")
         for value in range(seen):
             known = ask(memoizer, make_task(square, value))

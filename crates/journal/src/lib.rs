@@ -7,7 +7,7 @@
 //!
 //! # Why a plain write
 //! An entry is one `write(2)`: the kernel owns the bytes when it returns, and a dead process takes nothing back. Measured
-//! on the machine that this was built on (ext4, 120 bytes): 1.6 to 1.9 us an entry, and 0.1 us where
+//! on the machine that this was built on (ext4, 120 bytes): 1.2 to 1.9 us an entry, and 0.2 to 0.5 us where
 //! [`Journal::append_all`] writes many at once. A shared mapping would save that call, but it needs unsafe code, dies by a
 //! signal where the disk is full unless every chunk is allocated ahead, and leaves a file longer than its contents.
 //!

@@ -4,7 +4,7 @@ The file is a journal (see the crate of that name): what was appended survives t
 and with ``durable`` that of the machine. A journal of pickles is also a stream of pickles: Parsl, and any program that
 reads its checkpoints, reads ours. Each entry is the pickle of ``{"hash": str, "exception": None, "result": value}``.
 
-Loading takes entries as bytes and unpickles one when it is asked for: a million open in about a second. Parsl's own
+Loading takes entries as bytes and unpickles one when it is asked for: a million open in a second or two. Parsl's own
 files are read too; their keys are Parsl's, by which a result is found only where Parsl is installed and knows all types
 of the arguments. Of a file with a torn end, only what is torn is lost.
 """
