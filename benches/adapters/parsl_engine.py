@@ -4,7 +4,7 @@ import importlib
 import tempfile
 from abc import abstractmethod
 from operator import methodcaller
-from typing import Any
+from typing import Any, ClassVar
 
 from benches.adapters.base import Engine, Function, scratch, share_paths
 
@@ -23,6 +23,10 @@ class ParslEngine(Engine):
     module = "parsl"
     distribution = "parsl"
     accepts_futures = True
+    #: Whose kernel runs the apps: the package that has Parsl's surface.
+    surface: ClassVar[str] = "parsl"
+    #: Whether the kernel writes its log file.
+    logs: ClassVar[bool] = False
 
     folder: tempfile.TemporaryDirectory[str]
     kernel: Any
@@ -31,17 +35,22 @@ class ParslEngine(Engine):
     def executor(self) -> Any:
         """Makes Parsl's executor."""
 
+    def options(self) -> dict[str, Any]:
+        """Further fields of the configuration."""
+        return {}
+
     def start(self) -> None:
         share_paths()
-        parsl = importlib.import_module("parsl")
+        parsl = importlib.import_module(self.surface)
         self.folder = scratch()
         self.kernel = parsl.DataFlowKernel(
             parsl.Config(
                 executors=[self.executor()],
                 run_dir=self.folder.name,
-                initialize_logging=False,
+                initialize_logging=self.logs,
                 strategy="none",
                 usage_tracking=0,
+                **self.options(),
             )
         )
         apps: dict[Function, Function] = {}

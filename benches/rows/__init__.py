@@ -1,12 +1,14 @@
 """The rows, in the order of the table of promised figures."""
 
 from benches.model import Row
+from benches.rows.apps import AppChainRow, AppsRow, ObjectsRow, OnThreadsRow, UnderParslRow
 from benches.rows.bag import BagRow
 from benches.rows.echo import EchoRow, ViewsRow
 from benches.rows.graph import ChainRow, FanRow
 from benches.rows.latency import HotRow, SilenceRow
 from benches.rows.memory import FlatRow, OutstandingRow
 from benches.rows.metg import MetgRow
+from benches.rows.remembered import CheckpointRow, HitRow
 from benches.rows.replace import ReplaceRow
 from benches.rows.start import FirstRow, ImportRow
 from benches.rows.tags import TagsRow
@@ -31,5 +33,12 @@ ROWS: dict[str, Row] = {
         MetgRow(),
         TagsRow(),
         FlatRow(),
+        AppsRow(),
+        OnThreadsRow(),
+        UnderParslRow(),
+        ObjectsRow(),
+        AppChainRow(),
+        HitRow(),
+        CheckpointRow(),
     )
 }

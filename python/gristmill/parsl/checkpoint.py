@@ -22,7 +22,7 @@ from gristmill._native import Journal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("parsl.gristmill.memoization")
 
 FOLDER_NAME = "checkpoint"
 FILE_NAME = "tasks.pkl"

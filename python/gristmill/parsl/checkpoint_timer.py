@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("parsl.gristmill.memoization")
 
 
 def parse_period(period: str | None) -> float:

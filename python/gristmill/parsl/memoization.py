@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BasicMemoizer", "CheckpointCommand", "Memoizer"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("parsl.gristmill.memoization")
 
 _MODES = ("task_exit", "periodic", "dfk_exit", "manual")
 
