@@ -111,7 +111,7 @@ def quantity(value: float, unit: str) -> str:
 
 def scale(value: float, unit: str) -> tuple[float, str]:
     """Chooses the prefix for a value; percent, bytes and whole seconds upwards have none."""
-    if unit in {"%", "B"} or not value or (unit == "s" and abs(value) >= 1):
+    if unit in {"%", "B", "objects"} or not value or (unit == "s" and abs(value) >= 1):
         return 1.0, ""
     for size, prefix in _PREFIXES.items():
         if abs(value) >= size:

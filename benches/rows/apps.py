@@ -126,7 +126,7 @@ class ObjectsRow(Row):
 
     key = "objects"
     title = "Python objects per outstanding app call"
-    unit = "B"
+    unit = "objects"
     peers = ("parsl-threads",)
 
     def blocks(self, settings: Settings) -> list[Block]:
@@ -159,14 +159,14 @@ class ObjectsRow(Row):
 def objects(engine: Engine, count: int, gate: str) -> float:
     """Counts by how many blocks this process grows per call while `count` of them wait."""
     submit = engine.submit
-    engine.collect([submit(noop) for _ in range(1000)])
+    engine.collect([submit(noop, None) for _ in range(1000)])
     os.mkfifo(gate)
     held = [submit(hold, gate) for _ in range(WORKERS)]
     futures: list[Any] = [None] * count
     gc.collect()
     before = sys.getallocatedblocks()
     for number in range(count):
-        futures[number] = submit(noop)
+        futures[number] = submit(noop, None)
     gc.collect()
     grown = sys.getallocatedblocks() - before
     with open(gate, "r+b", buffering=0) as opened_gate:

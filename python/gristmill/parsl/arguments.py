@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gristmill.parsl.files import PLAIN_TYPES, is_file
 from gristmill.parsl.futures import DataFuture
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from concurrent.futures import Future
 
     from gristmill.parsl.data_manager import DataManager
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 AUTO_LOGNAME = -1
 
 STREAMS = ("stdout", "stderr")
+
+
+def all_plain(values: Iterable[Any]) -> bool:
+    """Whether none of the values can be a file or hold a future."""
+    return PLAIN_TYPES.issuperset(map(type, values))
 
 
 def name_streams(task: TaskRecord, name: Callable[[TaskRecord, str], Any]) -> None:
@@ -42,6 +48,8 @@ class Preparation:
 
     def prepare(self, task: TaskRecord) -> None:
         """Changes the task's function and arguments, and sets what it depends on."""
+        if not task.kwargs and all_plain(task.args):
+            return
         if not task.kwargs.get("_parsl_staging_inhibit", False):
             self._stage_in(task)
         self._stage_out(task)
@@ -61,8 +69,6 @@ class Preparation:
         task.args = tuple(map(staged, task.args))
 
     def _stage_out(self, task: TaskRecord) -> None:
-        from gristmill.parsl.files import is_file
-
         named, future = task.kwargs, task.app_fu
         if named.get("outputs"):
             pairs = [self._stage_one_out(task, file) for file in named["outputs"]]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import CancelledError, Future
+from concurrent.futures._base import CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED, PENDING
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,6 +12,11 @@ if TYPE_CHECKING:
 
     from gristmill.parsl.files import File
     from gristmill.parsl.tasks import TaskRecord
+
+
+#: Guards the making of conditions, and the end of futures that have none.
+_making = threading.Lock()
+_DONE = (CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED)
 
 
 class AppFuture:
@@ -68,8 +75,42 @@ class GraphFuture(AppFuture, Future[Any]):
     """The future of a task whose steps the kernel takes itself."""
 
     def __init__(self, task: TaskRecord) -> None:
-        Future.__init__(self)
+        # The base's fields but its condition, which is made when somebody waits: most of what a future costs.
+        self._state = PENDING
+        self._result = self._exception = None
+        self._waiters: list[Any] = []
+        self._done_callbacks: list[Any] = []
+        self._made_condition: threading.Condition | None = None
         self.task_record = task
+
+    @property
+    def _condition(self) -> threading.Condition:  # type: ignore[override]
+        condition = self._made_condition
+        if condition is None:
+            with _making:
+                condition = self._made_condition = self._made_condition or threading.Condition()
+        return condition
+
+    def done(self) -> bool:
+        """Whether the task is final."""
+        return self._state in _DONE
+
+    def result(self, timeout: float | None = None) -> Any:
+        """The task's value; raises its exception, or ``TimeoutError`` after so many seconds."""
+        if self._state == FINISHED and self._exception is None:
+            return self._result
+        return super().result(timeout)
+
+    def set_result(self, result: Any) -> None:
+        """For the kernel: makes the future final."""
+        with _making:
+            # Nobody waits, and nobody has a callback: both would have made the condition.
+            is_alone = self._made_condition is None and self._state == PENDING
+            if is_alone:
+                self._result = result
+                self._state = FINISHED
+        if not is_alone:
+            super().set_result(result)
 
     def cancel(self, running: bool = True, grace: float = 1.0) -> bool:
         """Cancels the task, if its executor can: one that waits always, one that runs on Gristmill's workers too.

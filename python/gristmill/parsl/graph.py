@@ -21,6 +21,7 @@ from gristmill._errors import TaskTimeout
 from gristmill._native import Future as NativeFuture
 from gristmill.parsl.calls import post
 from gristmill.parsl.losses import is_loss
+from gristmill.parsl.memoizer import is_passive
 from gristmill.parsl.states import FINAL_STATES, States
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Graph:
         self._config = config
         self._executors = executors
         self._memoizer = memoizer
+        self._tells_memoizer_all = not is_passive(memoizer)
         self._resolver = resolver
         self._describe = describe
         self._loss_retries = getattr(config, "loss_retries", None)
@@ -67,16 +69,23 @@ class Graph:
 
     def add(self, task: TaskRecord) -> None:
         """Takes a task in; it is launched once everything it waits for is final."""
+        if not task.depends:
+            self._take_in(task)
+            post(self._launch, task)
+            return
         unfinished = [future for future in task.depends if not future.done()]
         # One more than there are, so that nothing starts before all are watched.
         task.unfinished = len(unfinished) + 1
+        self._take_in(task)
+        for future in unfinished:
+            future.add_done_callback(partial(self._dependency_done, task))
+        post(self._arrive, task)
+
+    def _take_in(self, task: TaskRecord) -> None:
         with self._lock:
             self.counts[States.pending] += 1
             self.tasks[task.id] = task
         self._tell(task)
-        for future in unfinished:
-            future.add_done_callback(partial(self._dependency_done, task))
-        post(self._arrive, task)
 
     def count_recalled(self) -> None:
         """A task was answered without ever being here."""
@@ -98,7 +107,7 @@ class Graph:
             if task.status is not States.pending or task.exec_fu is not None:
                 return
             task.exec_fu = _CLAIMED
-        failures = self._unwrap(task) if task.try_id == 0 else ()
+        failures = self._unwrap(task) if task.depends and task.try_id == 0 else ()
         if failures:
             from gristmill.parsl.errors import DependencyError
 
@@ -124,8 +133,6 @@ class Graph:
         ]
         if failures:
             return failures
-        if not task.depends:
-            return ()
         unwrap = self._resolver.traverse_to_unwrap
         try:
             task.args = tuple(map(unwrap, task.args))
@@ -138,10 +145,12 @@ class Graph:
     def _start(self, task: TaskRecord) -> Future[Any]:
         """Begins an attempt; what it raises is the attempt's failure."""
         task.try_time_launched = time.time()
-        known: Future[Any] | None = self._memoizer.check_memo(task)
-        task.from_memo = known is not None
-        if known is not None:
-            return known
+        task.from_memo = False
+        if task.memoize or self._tells_memoizer_all:
+            known: Future[Any] | None = self._memoizer.check_memo(task)
+            if known is not None:
+                task.from_memo = True
+                return known
         executor = self._executors.get(task.executor)
         if executor is None:
             raise ValueError(
@@ -277,7 +286,8 @@ class Graph:
     def _succeed(self, task: TaskRecord, state: States, value: Any) -> None:
         task.time_returned = time.time()
         try:
-            self._memoizer.update_memo_result(task, value)
+            if task.memoize or self._tells_memoizer_all:
+                self._memoizer.update_memo_result(task, value)
         except Exception as error:
             _log.exception("the result of task %s could not be memoized", task.id)
             self._fail(task, States.failed, error)
@@ -302,7 +312,8 @@ class Graph:
 
     def _memoize_failure(self, task: TaskRecord, error: BaseException) -> None:
         try:
-            self._memoizer.update_memo_exception(task, error)
+            if task.memoize or self._tells_memoizer_all:
+                self._memoizer.update_memo_exception(task, error)
         except Exception:
             _log.exception("the failure of task %s could not be memoized", task.id)
 

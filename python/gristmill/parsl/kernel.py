@@ -189,14 +189,15 @@ class DataFlowKernel:
             args=app_args,
             kwargs=app_kwargs,
             memoize=cache,
-            ignore_for_cache=list(ignore_for_cache or ()),
+            ignore_for_cache=ignore_for_cache or (),
             join=join,
             time_invoked=time.time(),
             resource_specification=app_kwargs.get("parsl_resource_specification", {}),
         )
         self._let_engine_limit(task)
         future = task.app_fu = GraphFuture(task)
-        name_streams(task, self._config.std_autopath or self.default_std_autopath)
+        if app_kwargs:
+            name_streams(task, self._config.std_autopath or self.default_std_autopath)
         self._preparation.prepare(task)
         if self._log is not None:
             self._log.submitted(task)

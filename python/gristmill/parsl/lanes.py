@@ -13,6 +13,7 @@ from gristmill.parsl.dependencies import DEEP_DEPENDENCY_RESOLVER
 from gristmill.parsl.engine_futures import EngineFuture
 from gristmill.parsl.executors.engine import GristmillExecutor
 from gristmill.parsl.files import PLAIN_TYPES, is_file
+from gristmill.parsl.memoizer import is_passive
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -116,12 +117,3 @@ class Lanes:
                 return None
             self._ways[label] = executor.make_lane(self._kernel.config)
         return self._ways[label]
-
-
-def is_passive(memoizer: Any) -> bool:
-    """Whether a memoizer leaves calls alone that do not ask for it: ours and Parsl's do, another may not."""
-    kind = type(memoizer)
-    return (kind.__module__, kind.__name__) in {
-        ("gristmill.parsl.memoization", "BasicMemoizer"),
-        ("parsl.dataflow.memoization", "BasicMemoizer"),
-    }

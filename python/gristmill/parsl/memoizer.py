@@ -62,3 +62,12 @@ class Memoizer(ABC):
     @abstractmethod
     def close(self) -> None:
         """Ends the run."""
+
+
+def is_passive(memoizer: Any) -> bool:
+    """Whether a memoizer leaves calls alone that do not ask for it: ours and Parsl's do, another may not."""
+    kind = type(memoizer)
+    return (kind.__module__, kind.__name__) in {
+        ("gristmill.parsl.memoization", "BasicMemoizer"),
+        ("parsl.dataflow.memoization", "BasicMemoizer"),
+    }

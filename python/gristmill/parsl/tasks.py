@@ -88,15 +88,45 @@ class TaskRecord(MutableMapping[str, Any]):
     #: Futures that this task still waits for.
     unfinished: int
 
-    def __init__(self, **fields: Any) -> None:
-        self.depends = ()
-        self.exec_fu = None
-        self.fail_cost = self.fail_count = self.loss_count = self.try_id = self.unfinished = 0
-        self.from_memo = self.hashsum = self.joins = None
+    def __init__(
+        self,
+        *,
+        id: int,
+        dfk: Any,
+        executor: str,
+        func: Callable[..., Any],
+        func_name: str,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        resource_specification: dict[str, Any],
+        memoize: bool = False,
+        ignore_for_cache: Sequence[str] = (),
+        join: bool = False,
+        time_invoked: float | None = None,
+        status: States = States.pending,
+        app_fu: Any = None,
+        from_memo: bool | None = None,
+        depends: Sequence[Future[Any]] = (),
+    ) -> None:
+        self.id = id
+        self.dfk = dfk
+        self.executor = executor
+        self.func = func
+        self.func_name = func_name
+        self.args = args
+        self.kwargs = kwargs
+        self.resource_specification = resource_specification
+        self.memoize = memoize
+        self.ignore_for_cache = ignore_for_cache
+        self.join = join
+        self.time_invoked = time_invoked
+        self.status = status
+        self.app_fu = app_fu
+        self.from_memo = from_memo
+        self.depends = depends
+        self.exec_fu = self.hashsum = self.joins = None
         self.time_returned = self.try_time_launched = self.try_time_returned = None
-        self.status = States.pending
-        for name, value in fields.items():
-            setattr(self, name, value)
+        self.fail_cost = self.fail_count = self.loss_count = self.try_id = self.unfinished = 0
 
     def __getitem__(self, key: str) -> Any:
         try:
