@@ -32,7 +32,8 @@ _by_identity: weakref.WeakSet[types.FunctionType] = weakref.WeakSet()
 def trust_contents(function: Any) -> None:
     """Takes what a function captures for unchanged while each is the same object, also lists, dicts and instances.
 
-    Else a function that captures one of those, if only as a default, is pickled anew for each call.
+    Else a function that captures one of those, if only as a default, is pickled anew for each call. Holds for every
+    executor that is given the function for the first time from now on.
     """
     if type(function) is types.FunctionType:
         _by_identity.add(function)
