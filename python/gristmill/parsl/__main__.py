@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
-import sys
 from pathlib import Path
 
 
@@ -22,23 +20,10 @@ def main() -> None:
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the program is given")
     chosen = parser.parse_args()
     from gristmill.parsl.installation import install
+    from gristmill.parsl.program import run_program
 
     install(engine=chosen.engine, max_workers=chosen.workers)
-    _run(Path(chosen.program), chosen.arguments)
-
-
-def _run(program: Path, arguments: list[str]) -> None:
-    # In the real __main__: what the program defines is found there until the interpreter has ended.
-    import __main__
-
-    with io.open_code(str(program.resolve())) as file:
-        code = compile(file.read(), str(program), "exec")
-    sys.argv[:] = [str(program), *arguments]
-    sys.path[0] = str(program.resolve().parent)
-    namespace = __main__.__dict__
-    namespace.clear()
-    namespace.update(__name__="__main__", __file__=str(program), __builtins__=__builtins__)
-    exec(code, namespace)
+    run_program(Path(chosen.program), chosen.arguments)
 
 
 if __name__ == "__main__":

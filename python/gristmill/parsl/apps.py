@@ -75,18 +75,28 @@ class PythonApp(AppBase):
     kept_lane: tuple[Any, Any] | None = None
 
     @property
+    def plain_function(self) -> Callable[..., Any]:
+        """What a worker of the engine is to call."""
+        return self.func
+
+    @property
     def has_inert_defaults(self) -> bool:
         """Whether the defaults of special arguments ask for nothing."""
         return not any(self.kwargs.values())
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Submits one call; gives its ``AppFuture``."""
-        kernel = self.data_flow_kernel or dfk()
+    def submit_plainly(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Submits a call that needs no step of the graph; ``None``, and nothing has happened, if it is not one."""
         kept = self.kept_lane
         lane = kept[1] if kept is not None and kept[0] is kernel else kernel.lanes.of(self)
         if lane is not None and (future := lane.submit(args, kwargs)) is not None:
             return future
-        if self.cache and (future := kernel.recall.find(self, args, kwargs)) is not None:
+        return kernel.recall.find(self, args, kwargs) if self.cache else None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Submits one call; gives its ``AppFuture``."""
+        kernel = self.data_flow_kernel or dfk()
+        future = self.submit_plainly(kernel, args, kwargs)
+        if future is not None:
             return future
         named = {**_copied(self.kwargs), **kwargs}
         walltime = named.get("walltime")

@@ -48,7 +48,7 @@ class EngineFuture(AppFuture):
             id=self._number,
             dfk=lane.kernel,
             executor=lane.label,
-            func=lane.app.func,
+            func=lane.app.plain_function,
             func_name=lane.app.__name__,
             args=args,
             kwargs=kwargs or {},

@@ -6,6 +6,7 @@ import importlib
 import sys
 from typing import Any
 
+from gristmill.parsl.apps import PythonApp
 from gristmill.parsl.futures import AppFuture, DataFuture
 from gristmill.parsl.kernel import DataFlowKernel
 from gristmill.parsl.states import States
@@ -47,6 +48,8 @@ def install(engine: bool = False, max_workers: int | None = None) -> None:
     }
     for (_, name), original in originals.items():
         _replace(original, name, ours[name])
+    apps = importlib.import_module("parsl.app.python")
+    _replace(apps.PythonApp, "PythonApp", _app_type(apps.PythonApp))
 
 
 def _kernel_type(engine: bool, max_workers: int | None) -> type:
@@ -61,6 +64,38 @@ def _kernel_type(engine: bool, max_workers: int | None) -> type:
         DataFlowKernel.__init__(self, config)
 
     return type("DataFlowKernel", (DataFlowKernel, theirs), {"__init__": __init__})
+
+
+def _app_type(theirs: Any) -> Any:
+    """Parsl's Python apps, whose plain calls go into the engine at once where a kernel of ours runs on it.
+
+    All others take Parsl's own way into the kernel: what they send to a worker needs nothing but Parsl there.
+    """
+    if issubclass(theirs, _PlainCalls):
+        return theirs
+    from parsl.dataflow.dflow import DataFlowKernelLoader
+
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        kernel = self.data_flow_kernel or DataFlowKernelLoader.dfk()
+        future = self.submit_plainly(kernel, args, kwargs)
+        return theirs.__call__(self, *args, **kwargs) if future is None else future
+
+    return type("PythonApp", (_PlainCalls, theirs), {"__call__": __call__})
+
+
+class _PlainCalls:
+    """What lanes want of an app."""
+
+    func: Any
+    kwargs: dict[str, Any]
+    kept_lane = None
+    has_inert_defaults = PythonApp.has_inert_defaults
+    submit_plainly = PythonApp.submit_plainly
+
+    @property
+    def plain_function(self) -> Any:
+        """The function itself: Parsl wraps it so that exceptions come back as values."""
+        return self.func.__wrapped__
 
 
 def _run_on_engine(config: Any, max_workers: int | None) -> None:

@@ -40,7 +40,7 @@ class Lane:
         self.app = app
         self.kernel = kernel
         self.label = label
-        self._function = app.func
+        self._function = app.plain_function
         self._ledger = kernel.ledger
         self._native = way
 
