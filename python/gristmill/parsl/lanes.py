@@ -26,7 +26,8 @@ SPECIAL = frozenset(
     {"inputs", "outputs", "stdout", "stderr", "walltime", "parsl_resource_specification"}
 )
 
-_native.make_app_future_type(EngineFuture)
+#: What is no file, known without a look: the futures of plain calls are most of what else is passed.
+_NO_FILES = PLAIN_TYPES | {_native.make_app_future_type(EngineFuture)}
 
 
 class Lane:
@@ -58,7 +59,7 @@ class Lane:
 
 def _has_file(values: Iterable[Any]) -> bool:
     for value in values:  # noqa: SIM110, a generator would cost each call more than the look
-        if type(value) not in PLAIN_TYPES and is_file(value):
+        if type(value) not in _NO_FILES and is_file(value):
             return True
     return False
 
