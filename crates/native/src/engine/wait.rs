@@ -61,9 +61,10 @@ impl Engine {
     #[pyo3(signature = (timeout=None))]
     fn _wait_all(&self, py: Python<'_>, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
         self.refuse_orphan(py)?;
-        let timeout = timeout.map_or(Ok(None), optional_seconds)?;
         let Some(client) = self.client() else { return Ok(true) };
         let outstanding = Mutex::new(client.outstanding());
+        // Behind it: what Python code submits in here is not waited for.
+        let timeout = timeout.map_or(Ok(None), optional_seconds)?;
         self.interruptible(py, timeout, |slice| {
             // Only this thread has it.
             let mut outstanding = outstanding.lock().unwrap_or_else(PoisonError::into_inner);

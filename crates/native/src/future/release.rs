@@ -16,10 +16,11 @@ thread_local! {
 pub(super) unsafe fn let_go(object: *mut ffi::PyObject) {
     // A thread that ends has no list any more; nothing deep hangs on what it lets go of then.
     let is_outermost = NEXT.try_with(|next| begin_or_add(&mut next.borrow_mut(), object));
-    // SAFETY: the caller's reference, which is on nobody's list.
     match is_outermost {
+        // SAFETY: the caller's reference, which is on nobody's list.
         Ok(true) => unsafe { drain(object) },
         Ok(false) => {}
+        // SAFETY: as above.
         Err(_) => unsafe { ffi::Py_DECREF(object) },
     }
 }
