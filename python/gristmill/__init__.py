@@ -30,6 +30,25 @@ if TYPE_CHECKING:
     from gristmill._interrupt import TaskInterrupted
     from gristmill._native import Future
     from gristmill._nested import current_executor
+    from gristmill.parsl.apps import bash_app, join_app, python_app
+    from gristmill.parsl.arguments import AUTO_LOGNAME
+    from gristmill.parsl.config import Config
+    from gristmill.parsl.executors import (
+        GristmillExecutor,
+        HighThroughputExecutor,
+        ThreadPoolExecutor,
+        WorkQueueExecutor,
+    )
+    from gristmill.parsl.files import File
+    from gristmill.parsl.kernel import DataFlowKernel
+    from gristmill.parsl.loader import DataFlowKernelLoader as DataFlowKernelLoader
+    from gristmill.parsl.loader import clear as clear
+    from gristmill.parsl.loader import dfk as dfk
+    from gristmill.parsl.loader import load as load
+    from gristmill.parsl.loader import wait_for_current_tasks as wait_for_current_tasks
+    from gristmill.parsl.run_folder import set_file_logger, set_stream_logger
+
+    MonitoringHub: Any
 
 __version__ = "0.1.0"
 
@@ -51,6 +70,7 @@ _HOMES = {
     "gristmill._interrupt": ("TaskInterrupted",),
     "gristmill._native": ("Future",),
     "gristmill._nested": ("current_executor",),
+    "gristmill.monitoring": ("MonitoringHub",),
     "gristmill.parsl.apps": ("bash_app", "join_app", "python_app"),
     "gristmill.parsl.arguments": ("AUTO_LOGNAME",),
     "gristmill.parsl.config": ("Config",),
@@ -58,6 +78,7 @@ _HOMES = {
         "GristmillExecutor",
         "HighThroughputExecutor",
         "ThreadPoolExecutor",
+        "WorkQueueExecutor",
     ),
     "gristmill.parsl.files": ("File",),
     "gristmill.parsl.kernel": ("DataFlowKernel",),
@@ -71,16 +92,29 @@ _HOMES = {
     "gristmill.parsl.run_folder": ("set_file_logger", "set_stream_logger"),
 }
 #: Loadable on every platform.
-_PORTABLE = ("gristmill._errors", "gristmill._interrupt")
+_PORTABLE = (
+    "gristmill._errors",
+    "gristmill._interrupt",
+    "gristmill.parsl.arguments",
+    "gristmill.parsl.files",
+    "gristmill.parsl.run_folder",
+)
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AUTO_LOGNAME",
+    "Config",
+    "DataFlowKernel",
     "DependencyFailed",
     "Executor",
+    "File",
     "ForkedProcessError",
     "Future",
     "GristmillError",
+    "GristmillExecutor",
+    "HighThroughputExecutor",
     "LimitReached",
+    "MonitoringHub",
     "RemoteError",
     "RemoteTraceback",
     "ShutDownError",
@@ -88,12 +122,19 @@ __all__ = [
     "TaskInterrupted",
     "TaskOptions",
     "TaskTimeout",
+    "ThreadPoolExecutor",
     "UnpicklableError",
+    "WorkQueueExecutor",
     "WorkerLost",
     "__version__",
     "array",
+    "bash_app",
     "build_info",
     "current_executor",
+    "join_app",
+    "python_app",
+    "set_file_logger",
+    "set_stream_logger",
     "wait_any",
 ]
 
@@ -137,4 +178,4 @@ sys.meta_path.append(_Finder)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted({*__all__, *_HOME_OF})

@@ -43,3 +43,10 @@ def wait_any(*_arguments: Any, **_named: Any) -> NoReturn:
 def build_info() -> NoReturn:
     """There is no native part on this platform."""
     _refuse()
+
+
+def __getattr__(name: str) -> Any:
+    """Every other public name: a class of which nothing can be made, so that ``import *`` works."""
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return type(name, (), {"__init__": lambda *_arguments, **_named: _refuse()})

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 _mine = threading.local()
 
 
+def is_in_step() -> bool:
+    """Whether this thread is in the middle of a step, a callback of a future for instance."""
+    return getattr(_mine, "waiting", None) is not None
+
+
 def post(step: Callable[..., None], *arguments: Any) -> None:
     """Runs ``step(*arguments)`` in this thread, after the steps that it is in the middle of."""
     waiting = getattr(_mine, "waiting", None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from gristmill.parsl.representation import RepresentationMixin
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gristmill.parsl.dependencies import DependencyResolver
 
 _EXIT_MODES = ("cleanup", "skip", "wait")
+_CHOICES = ("least_loaded", "random")
 _STRATEGIES = ("simple", "htex_auto_scale", "none", None)
 
 
@@ -39,6 +40,11 @@ class Config(RepresentationMixin):
         used as it is.
     :param loss_retries: how often a task is tried again whose worker was lost, ``retries`` if not given. Such a loss
         takes nothing from ``retries``.
+    :param task_limit: how many tasks may be outstanding, those that wait for others too, before a call of an app waits
+        in the program's own threads; no limit if not given. Plain calls on Gristmill's engine are not among them: they
+        have the engine's own, ``GristmillExecutor(task_limit=...)``.
+    :param executor_choice: where a task runs that may run on several executors: ``"least_loaded"``, the one with the
+        fewest outstanding tasks for each worker, or ``"random"``.
 
     Raises ``ConfigurationError`` for labels that are not unique, and ``TypeError`` for values that cannot be meant.
     """
@@ -63,6 +69,8 @@ class Config(RepresentationMixin):
         project_name: str | None = None,
         initialize_logging: Any = True,
         loss_retries: int | None = None,
+        task_limit: int | None = None,
+        executor_choice: str = "least_loaded",
     ) -> None:
         self._executors = tuple(executors or ()) or (_default_executor(),)
         self.memoizer = memoizer
@@ -82,6 +90,8 @@ class Config(RepresentationMixin):
         self.project_name = project_name
         self.initialize_logging = initialize_logging
         self.loss_retries = loss_retries
+        self.task_limit = task_limit
+        self.executor_choice = executor_choice
         self._check()
 
     @property
@@ -90,28 +100,37 @@ class Config(RepresentationMixin):
         return self._executors
 
     def _check(self) -> None:
-        from gristmill.parsl.errors import ConfigurationError
-
         labels = [executor.label for executor in self._executors]
         twice = sorted({label for label in labels if labels.count(label) > 1})
         if twice:
-            raise ConfigurationError(
-                f"Executors must have unique labels; used twice: {', '.join(twice)}"
-            )
+            refuse(f"Executors must have unique labels; used twice: {', '.join(twice)}")
         if self.exit_mode not in _EXIT_MODES:
             raise TypeError(f"exit_mode must be one of {_EXIT_MODES}, not {self.exit_mode!r}")
         if self.strategy not in _STRATEGIES:
             raise TypeError(f"strategy must be one of {_STRATEGIES}, not {self.strategy!r}")
+        if self.executor_choice not in _CHOICES:
+            raise TypeError(f"executor_choice is one of {_CHOICES}, not {self.executor_choice!r}")
+        if self.task_limit is not None and not _is_count(self.task_limit):
+            raise TypeError(f"task_limit must be a number of tasks, not {self.task_limit!r}")
         if not isinstance(self.usage_tracking, int) or not 0 <= self.usage_tracking <= 3:
-            raise ConfigurationError(
-                f"Usage Tracking values must be 0, 1, 2, or 3 and not {self.usage_tracking}"
-            )
+            refuse(f"Usage Tracking values must be 0, 1, 2, or 3 and not {self.usage_tracking}")
         for name in ("retry_handler", "std_autopath"):
             if getattr(self, name) is not None and not callable(getattr(self, name)):
                 raise TypeError(f"{name} must be a function, not {getattr(self, name)!r}")
         for name in ("retries", "internal_tasks_max_threads"):
             if not isinstance(getattr(self, name), int):
                 raise TypeError(f"{name} must be a whole number, not {getattr(self, name)!r}")
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value > 0
+
+
+def refuse(reason: str) -> NoReturn:
+    """Raises ``ConfigurationError``."""
+    from gristmill.parsl.errors import ConfigurationError
+
+    raise ConfigurationError(reason)
 
 
 def _default_executor() -> Any:

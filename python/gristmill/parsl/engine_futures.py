@@ -79,9 +79,10 @@ class EngineFuture(AppFuture):
     @staticmethod
     def _translated(future: Any, error: BaseException) -> BaseException:
         """Says by Parsl's names what the engine said; called once, for what the task did not raise itself."""
-        if isinstance(error, TaskTimeout):
-            from gristmill.parsl.errors import AppTimeout
+        # Loading these makes the engine's own exceptions Parsl's too: `except` clauses see that.
+        from gristmill.parsl.errors import AppTimeout
 
+        if isinstance(error, TaskTimeout):
             return AppTimeout(str(error))
         if isinstance(error, DependencyFailed):
             return _dependency_error(future, error)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-from gristmill._errors import GristmillError
+from gristmill._errors import GristmillError, UnpicklableError, WorkerLost
 from gristmill.parsl.presence import is_parsl_installed
 
 TYPE_CHECKING = False
@@ -227,7 +227,7 @@ class ScalingFailed(ExecutorError):
 
 
 #: Where Parsl has its exceptions of the same names.
-_COUNTERPARTS = {
+_COUNTERPARTS: dict[str, tuple[type[Exception], ...]] = {
     "parsl.errors": (
         ParslError,
         ConfigurationError,
@@ -258,7 +258,11 @@ _COUNTERPARTS = {
         InvalidResourceSpecification,
         ScalingFailed,
     ),
+    "parsl.executors.high_throughput.errors": (WorkerLost,),
+    "parsl.serialize.errors": (UnpicklableError,),
 }
+#: Those that Parsl has by another name.
+_NAMES_OF_PARSL: dict[type[Exception], str] = {UnpicklableError: "SerializationError"}
 
 
 def _adopt_counterparts() -> None:
@@ -266,9 +270,16 @@ def _adopt_counterparts() -> None:
     for module_name, classes in _COUNTERPARTS.items():
         module = importlib.import_module(module_name)
         for one in classes:
-            counterpart = getattr(module, one.__name__, None)
+            counterpart = getattr(module, _NAMES_OF_PARSL.get(one, one.__name__), None)
             if isinstance(counterpart, type) and counterpart not in one.__mro__:
+                _keep_own_behaviour(one)
                 one.__bases__ = (*one.__bases__, counterpart)
+
+
+def _keep_own_behaviour(one: type[Exception]) -> None:
+    """What the class inherits from ``Exception`` would else come from Parsl's, which wants other arguments."""
+    for name in ("__init__", "__str__"):
+        setattr(one, name, getattr(one, name))
 
 
 def _is_client() -> bool:

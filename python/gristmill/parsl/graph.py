@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from gristmill._errors import TaskTimeout
 from gristmill._native import Future as NativeFuture
+from gristmill.parsl.back_pressure import BackPressure
 from gristmill.parsl.calls import post
 from gristmill.parsl.losses import is_loss
 from gristmill.parsl.memoizer import is_passive
@@ -62,6 +63,12 @@ class Graph:
         self._submitting = threading.Lock()
         self.tasks: dict[int, TaskRecord] = {}
         self.counts = dict.fromkeys(States, 0)
+        #: How many tasks are not final, in all and of each executor.
+        self.open_count = 0
+        self.outstanding: dict[str, int] = {}
+        self.back_pressure = BackPressure(
+            getattr(config, "task_limit", None), lambda: self.open_count, self._lock
+        )
         #: What became of the attempts on Gristmill's engine, whose own numbers have them too.
         self.engine_attempts = dict.fromkeys(("submitted", "succeeded", "failed", "cancelled"), 0)
         #: Told of each change of a state.
@@ -85,6 +92,8 @@ class Graph:
         with self._lock:
             self.counts[States.pending] += 1
             self.tasks[task.id] = task
+            self.open_count += 1
+            self.outstanding[task.executor] = self.outstanding.get(task.executor, 0) + 1
         self._tell(task)
 
     def count_recalled(self) -> None:
@@ -351,6 +360,10 @@ class Graph:
             self.counts[task.status] -= 1
             self.counts[state] += 1
             task.status = state
+            if state in FINAL_STATES:
+                self.open_count -= 1
+                self.outstanding[task.executor] -= 1
+                self.back_pressure.made_room()
         self._tell(task)
         return True
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import random
 import time
 import uuid
 from collections import Counter
@@ -13,6 +12,7 @@ from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any
 
 from gristmill.parsl.arguments import Preparation, name_streams
+from gristmill.parsl.choice import chooser
 from gristmill.parsl.counts import count_states
 from gristmill.parsl.dependencies import DEEP_DEPENDENCY_RESOLVER
 from gristmill.parsl.executors.engine import GristmillExecutor
@@ -73,6 +73,8 @@ class DataFlowKernel:
             self.dependency_resolver,
             self.render_future_description,
         )
+        kind = getattr(config, "executor_choice", "least_loaded")
+        self._choose = chooser(kind, self.executors, self._graph.outstanding)
         self._log: TaskLog | None = None
         if is_wanted(has_log_config=is_log_config):
             self._log = TaskLog(self.run_id)
@@ -174,8 +176,10 @@ class DataFlowKernel:
         :param app_kwargs: its named arguments.
         :param join: whether the value is a future, or a list of some, whose values are the real one.
 
+        Waits in the program's own threads while ``Config.task_limit`` tasks are outstanding; see ``back_pressure``.
         Raises ``NoDataFlowKernelError`` after ``cleanup``, ``ValueError`` for ``executors`` of another kind.
         """
+        self._graph.back_pressure.wait_for_room()
         if self.cleanup_called:
             from gristmill.parsl.errors import NoDataFlowKernelError
 
@@ -183,7 +187,7 @@ class DataFlowKernel:
         task = TaskRecord(
             id=self.ledger.next(),
             dfk=self,
-            executor=self._choose(executors),
+            executor=self._label(executors),
             func=func,
             func_name=func.__name__,
             args=app_args,
@@ -198,7 +202,8 @@ class DataFlowKernel:
         future = task.app_fu = GraphFuture(task)
         if app_kwargs:
             name_streams(task, self._config.std_autopath or self.default_std_autopath)
-        self._preparation.prepare(task)
+        with self._graph.back_pressure.inside_a_call():
+            self._preparation.prepare(task)
         if self._log is not None:
             self._log.submitted(task)
         self._graph.add(task)
@@ -211,9 +216,9 @@ class DataFlowKernel:
             task.func, seconds = limit
             task.resource_specification = {**task.resource_specification, "walltime": seconds}
 
-    def _choose(self, executors: str | Sequence[str]) -> str:
+    def _label(self, executors: str | Sequence[str]) -> str:
         labels = self.labels(executors)
-        return labels[0] if len(labels) == 1 else random.choice(labels)
+        return labels[0] if len(labels) == 1 else self._choose(labels)
 
     def count_recalled(self) -> int:
         """Counts a task whose result was remembered; gives its number."""
@@ -273,6 +278,7 @@ class DataFlowKernel:
         if self.cleanup_called:
             raise RuntimeError("attempt to clean up DFK when it has already been cleaned-up")
         self.cleanup_called = True
+        self._graph.back_pressure.close()
         self.lanes.close()
         self.log_task_states()
         self.memoizer.close()

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from gristmill._errors import WorkerLost
+from gristmill._errors import GristmillError, WorkerLost
+
+__all__ = ["ManagerLost", "WorkerLost", "is_loss"]
 
 #: Parsl's own, by name: they need not be loaded to be told from others.
 _FOREIGN = {
     ("parsl.executors.high_throughput.errors", "WorkerLost"),
     ("parsl.executors.high_throughput.errors", "ManagerLost"),
 }
+
+
+class ManagerLost(GristmillError):
+    """All workers of a node were lost; raised by Parsl's own executors only."""
 
 
 def is_loss(error: BaseException) -> bool:

@@ -24,6 +24,7 @@ from gristmill.parsl.checkpoint import (
     pickle_entry,
 )
 from gristmill.parsl.checkpoint_timer import CheckpointTimer, parse_period
+from gristmill.parsl.config import refuse
 from gristmill.parsl.memo_key import make_key
 from gristmill.parsl.memoizer import CheckpointCommand, Memoizer
 
@@ -89,16 +90,12 @@ class BasicMemoizer(Memoizer):
         self._lock = threading.RLock()
 
     def _check(self) -> None:
-        from gristmill.parsl.errors import ConfigurationError
-
         if self.checkpoint_mode is not None and self.checkpoint_mode not in _MODES:
-            raise ConfigurationError(
-                f"checkpoint_mode is one of {_MODES}, not {self.checkpoint_mode!r}"
-            )
+            refuse(f"checkpoint_mode is one of {_MODES}, not {self.checkpoint_mode!r}")
         if self.checkpoint_mode == "periodic":
             parse_period(self.checkpoint_period)
         if isinstance(self.checkpoint_files, (str, bytes)):
-            raise ConfigurationError("checkpoint_files is a list of paths, not one path")
+            refuse("checkpoint_files is a list of paths, not one path")
 
     def start(self, *, run_dir: str, config_run_dir: str) -> None:
         """Loads the checkpoints. Raises ``BadCheckpoint`` where one is missing or is something else."""

@@ -1,10 +1,16 @@
-"""Whether Parsl is installed, without importing it."""
+"""Whether Parsl is installed, and which modules it has, without importing it."""
 
 from __future__ import annotations
 
 import functools
 import importlib.util
+import shlex
 import sys
+from importlib.machinery import PathFinder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 
 @functools.cache
@@ -14,3 +20,39 @@ def is_parsl_installed() -> bool:
         return True
     spec = importlib.util.find_spec("parsl")
     return spec is not None and spec.origin is not None
+
+
+@functools.cache
+def has_parsl(path: str) -> bool:
+    """Whether Parsl is installed and has a module ``parsl.<path>``."""
+    if not is_parsl_installed():
+        return False
+    spec = importlib.util.find_spec("parsl")
+    for part in path.split("."):
+        if spec is None or spec.submodule_search_locations is None:
+            return False
+        spec = PathFinder.find_spec(part, spec.submodule_search_locations)
+    return spec is not None and spec.origin is not None
+
+
+def missing(name: str, *packages: str) -> type:
+    """Makes a class that stands for one of Parsl's where Parsl is not installed.
+
+    A program that imports it and does not use it runs; an object of it cannot be made: ``OptionalModuleMissing`` says
+    which packages to install, Parsl first.
+    """
+
+    def __init__(self: object, *_arguments: Any, **_named: Any) -> None:
+        need(f"{name} is a part of Parsl", *packages)
+
+    return type(name, (), {"__init__": __init__, "__doc__": "Cannot be made without Parsl."})
+
+
+def need(reason: str, *packages: str) -> NoReturn:
+    """Raises ``OptionalModuleMissing``: what was asked for needs Parsl, or these packages of Parsl's."""
+    from gristmill.parsl.errors import OptionalModuleMissing
+
+    wanted = packages or ("parsl",)
+    raise OptionalModuleMissing(
+        ["parsl"], f"{reason}: pip install {' '.join(map(shlex.quote, wanted))}"
+    )

@@ -50,7 +50,7 @@ def set_file_logger(
     path: str, name: str = "parsl", level: int = logging.DEBUG, format_string: str | None = None
 ) -> Callable[[], None]:
     """Writes what the logger ``name`` says to a file; gives a function that ends it."""
-    return _attach(logging.FileHandler(path), name, level, format_string)
+    return attach(logging.FileHandler(path), name, level, _formatter(format_string))
 
 
 def set_stream_logger(
@@ -60,14 +60,19 @@ def set_stream_logger(
     stream: Any = None,
 ) -> Callable[[], None]:
     """Writes what the logger ``name`` says to a stream, standard error if none is given; gives what ends it."""
-    return _attach(logging.StreamHandler(stream), name, level, format_string)
+    return attach(logging.StreamHandler(stream), name, level, _formatter(format_string))
 
 
-def _attach(
-    handler: logging.Handler, name: str, level: int, format_string: str | None
+def _formatter(format_string: str | None) -> logging.Formatter:
+    return logging.Formatter(format_string or _FORMAT, datefmt="%Y-%m-%d %H:%M:%S")
+
+
+def attach(
+    handler: logging.Handler, name: str, level: int, formatter: logging.Formatter
 ) -> Callable[[], None]:
+    """Lets a handler have what the logger ``name`` and the engine say; gives a function that ends it."""
     handler.setLevel(level)
-    handler.setFormatter(logging.Formatter(format_string or _FORMAT, datefmt="%Y-%m-%d %H:%M:%S"))
+    handler.setFormatter(formatter)
     # Exceptions of callbacks are logged under the last of these and lost otherwise.
     loggers = [logging.getLogger(one) for one in (name, "gristmill", "concurrent.futures")]
     for logger in loggers:

@@ -1,0 +1,56 @@
+"""Which executor runs a task that may run on several: the one with the fewest outstanding tasks for each worker."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import TYPE_CHECKING, Any
+
+from gristmill import _native
+from gristmill.parsl.executors.engine import GristmillExecutor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+
+def chooser(
+    kind: str, executors: Mapping[str, Any], outstanding: Mapping[str, int]
+) -> Callable[[Sequence[str]], str]:
+    """Makes what picks one of several labels.
+
+    :param kind: ``"least_loaded"``, or ``"random"`` as Parsl does it.
+    :param executors: by label.
+    :param outstanding: how many of the graph's tasks of a label are not final.
+    """
+    if kind == "random":
+        return random.choice
+
+    def least_loaded(labels: Sequence[str]) -> str:
+        loads = [_load(executors.get(label), outstanding.get(label, 0)) for label in labels]
+        least = min(loads)
+        return random.choice([labels[i] for i, load in enumerate(loads) if load == least])
+
+    return least_loaded
+
+
+def _load(executor: Any, outstanding: int) -> float:
+    """Outstanding tasks for each worker; a label that is none of an executor's is as good as any other."""
+    if isinstance(executor, GristmillExecutor):
+        # It has tasks that the graph never sees, and the graph has some that wait to be given to it.
+        outstanding = max(outstanding, executor.stats().get("outstanding", 0))
+    return outstanding / worker_count(executor)
+
+
+def worker_count(executor: Any) -> float:
+    """How many tasks an executor runs at the same time, as far as it says so without asking other processes; else 1."""
+    if hasattr(executor, "max_threads"):
+        # The standard library's own choice.
+        return executor.max_threads or min(32, (os.cpu_count() or 1) + 4)
+    if isinstance(executor, GristmillExecutor):
+        return executor.max_workers or _native.cpu_count()
+    on_node = getattr(executor, "workers_per_node", 1)
+    if not isinstance(on_node, (int, float)) or not 1 <= on_node < float("inf"):
+        return 1
+    blocks = len(getattr(executor, "blocks_to_job_id", ()))
+    nodes: int = getattr(getattr(executor, "provider", None), "nodes_per_block", 1)
+    return on_node * max(1, blocks) * nodes

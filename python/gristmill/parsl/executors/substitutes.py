@@ -1,0 +1,147 @@
+"""Parsl's executors for programs without Parsl: local worker processes are Gristmill's, all others need Parsl.
+
+Where Parsl is installed, ``gristmill.executors`` has Parsl's own classes of these names instead.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import TYPE_CHECKING, Any
+
+from gristmill import _native
+from gristmill.parsl.executors.engine import GristmillExecutor
+from gristmill.parsl.presence import missing, need
+from gristmill.parsl.providers import LocalProvider
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = [
+    "FluxExecutor",
+    "GlobusComputeExecutor",
+    "HighThroughputExecutor",
+    "MPIExecutor",
+    "RadicalPilotExecutor",
+    "TaskVineExecutor",
+    "TaskVineFactoryConfig",
+    "TaskVineManagerConfig",
+    "WorkQueueExecutor",
+]
+
+FluxExecutor = missing("FluxExecutor", "parsl[flux]")
+GlobusComputeExecutor = missing("GlobusComputeExecutor", "parsl[globus-compute]")
+MPIExecutor = missing("MPIExecutor")
+RadicalPilotExecutor = missing("RadicalPilotExecutor", "parsl[radical-pilot]")
+TaskVineExecutor = missing("TaskVineExecutor", "parsl", "ndcctools")
+TaskVineFactoryConfig = missing("TaskVineFactoryConfig", "parsl", "ndcctools")
+TaskVineManagerConfig = missing("TaskVineManagerConfig", "parsl", "ndcctools")
+WorkQueueExecutor = missing("WorkQueueExecutor", "parsl[workqueue]", "ndcctools")
+
+_GIGABYTE = 1 << 30
+
+
+class HighThroughputExecutor(GristmillExecutor):
+    """Runs tasks in Gristmill's workers on this machine, for a configuration that was written for Parsl's executor.
+
+    :param provider: a ``LocalProvider``, which is the default.
+    :param max_workers_per_node: worker processes; as many as cores and memory allow if not given.
+    :param cores_per_worker: cores that each worker is thought to use.
+    :param mem_per_worker: memory that each worker is thought to use, gigabytes.
+    :param storage_access: staging providers for files; the kernel's own list if ``None``.
+    :param working_dir: the folder that files are staged into.
+
+    What is about the network between Parsl's processes (addresses, ports, heartbeats, encryption) and about their logs
+    is kept and not used: there is no network. Raises ``OptionalModuleMissing`` for what only Parsl can do: another
+    provider, ``launch_cmd``, ``worker_init``, ``cpu_affinity``, ``available_accelerators``.
+    """
+
+    provider: Any
+    max_workers_per_node: float | None
+    cores_per_worker: float
+    mem_per_worker: float | None
+
+    def __init__(
+        self,
+        label: str = "HighThroughputExecutor",
+        provider: Any = None,
+        launch_cmd: str | None = None,
+        interchange_launch_cmd: Sequence[str] | None = None,
+        address: str | None = None,
+        loopback_address: str = "127.0.0.1",
+        worker_port: int | None = None,
+        worker_port_range: tuple[int, int] | None = (54000, 55000),
+        interchange_port_range: tuple[int, int] | None = (55000, 56000),
+        storage_access: list[Any] | None = None,
+        working_dir: str | None = None,
+        worker_debug: bool = False,
+        cores_per_worker: float = 1.0,
+        mem_per_worker: float | None = None,
+        max_workers_per_node: float | None = None,
+        cpu_affinity: str = "none",
+        available_accelerators: int | Sequence[str] = (),
+        prefetch_capacity: int = 0,
+        heartbeat_threshold: int = 120,
+        heartbeat_period: int = 30,
+        drain_period: int | None = None,
+        poll_period: int = 10,
+        address_probe_timeout: int | None = None,
+        worker_logdir_root: str | None = None,
+        manager_selector: Any = None,
+        block_error_handler: bool | Callable[..., None] = True,
+        encrypted: bool = True,
+        remote_monitoring_radio: Any = None,
+    ) -> None:
+        given = {name: value for name, value in locals().items() if name not in _NOT_FIELDS}
+        _refuse_what_needs_parsl(given)
+        super().__init__(label=label, remote_monitoring_radio=remote_monitoring_radio)
+        for name, value in given.items():
+            setattr(self, name, value)
+        self.provider = provider if provider is not None else LocalProvider()
+        self.max_workers = self._count_workers()
+
+    @property
+    def workers_per_node(self) -> int:
+        """How many workers there are: the whole of them are on this machine."""
+        assert self.max_workers is not None, "counted when this was made"
+        return self.max_workers
+
+    def _count_workers(self) -> int:
+        on_machine = _native.cpu_count() / self.cores_per_worker
+        if self.mem_per_worker:
+            on_machine = min(on_machine, _memory_size() / (self.mem_per_worker * _GIGABYTE))
+        asked_for = self.max_workers_per_node
+        if asked_for is None or math.isinf(asked_for):
+            return max(1, math.floor(on_machine))
+        # Parsl would run them beside each other too, whatever the cores: the number was asked for.
+        if self.mem_per_worker:
+            asked_for = min(asked_for, on_machine)
+        nodes: int = self.provider.max_blocks * self.provider.nodes_per_block
+        return max(1, math.floor(asked_for)) * max(1, nodes)
+
+
+_NOT_FIELDS = frozenset({"self", "__class__", "remote_monitoring_radio"})
+
+
+def _refuse_what_needs_parsl(given: dict[str, Any]) -> None:
+    provider = given["provider"]
+    if provider is not None and not isinstance(provider, LocalProvider):
+        need(f"a HighThroughputExecutor with a {type(provider).__name__} is a part of Parsl")
+    if provider is not None and provider.worker_init:
+        need(
+            "worker_init runs in the shell that starts Parsl's workers, and there is none here; "
+            "do it before the program starts, or let Parsl do it"
+        )
+    for name, inert in (
+        ("launch_cmd", None),
+        ("interchange_launch_cmd", None),
+        ("cpu_affinity", "none"),
+        ("available_accelerators", ()),
+    ):
+        if given[name] not in (inert, 0, []):
+            need(f"{name}={given[name]!r} is about Parsl's own workers")
+
+
+def _memory_size() -> int:
+    """Of this machine, bytes."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
