@@ -70,7 +70,7 @@ _HOMES = {
     "gristmill._interrupt": ("TaskInterrupted",),
     "gristmill._native": ("Future",),
     "gristmill._nested": ("current_executor",),
-    "gristmill.monitoring": ("MonitoringHub",),
+    "gristmill.parsl.monitoring.hub": ("MonitoringHub",),
     "gristmill.parsl.apps": ("bash_app", "join_app", "python_app"),
     "gristmill.parsl.arguments": ("AUTO_LOGNAME",),
     "gristmill.parsl.config": ("Config",),

@@ -6,7 +6,6 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from staging_kernel import StandInKernel
 
 from gristmill.parsl.data_manager import default_staging
 from gristmill.parsl.files import File
@@ -16,6 +15,7 @@ from gristmill.parsl.staging.errors import NoStagingProvider
 from gristmill.parsl.staging.file_noop import NoOpFileStaging
 
 from stage import Script
+from staging_kernel import StandInKernel
 
 
 class Recording(Staging):

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from staging_kernel import StandInKernel, kernel_of
 
 from gristmill.parsl.files import File
 from gristmill.parsl.staging.errors import StagingError
 from gristmill.parsl.staging.ftp import FTPInTaskStaging, FTPSeparateTaskStaging
+
+from staging_kernel import StandInKernel, kernel_of
 
 CONTENT = bytes(range(256)) * 5_000
 

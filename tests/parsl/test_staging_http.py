@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from staging_kernel import StandInKernel, kernel_of
 
 from gristmill import Executor
 from gristmill.parsl.files import File
 from gristmill.parsl.staging.errors import StagingError
 from gristmill.parsl.staging.http import HTTPInTaskStaging, HTTPSeparateTaskStaging
+
+from staging_kernel import StandInKernel, kernel_of
 
 CONTENT = bytes(range(256)) * 20_000
 

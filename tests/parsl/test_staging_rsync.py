@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from staging_kernel import StandInKernel, kernel_of
 
 from gristmill.parsl.files import File
 from gristmill.parsl.staging.errors import StagingError
 from gristmill.parsl.staging.rsync import RSyncStaging
+
+from staging_kernel import StandInKernel, kernel_of
 
 #: As rsync: names behind ``--``; the part before a colon, if it comes before a slash, is the host.
 RSYNC = """\

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from staging_kernel import StandInKernel, kernel_of
 
 from gristmill.parsl.files import File
 from gristmill.parsl.staging.errors import StagingError, ZipAuthorityError, ZipFileError
 from gristmill.parsl.staging.zip import ZipFileStaging, zip_path_split
 
 from stage import Script
+from staging_kernel import StandInKernel, kernel_of
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ from gristmill.parsl.states import FINAL_STATES, States
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from gristmill.parsl.monitoring.monitor import Monitor
     from gristmill.parsl.tasks import TaskRecord
 
 _log = logging.getLogger("parsl.gristmill.kernel")
@@ -73,6 +74,8 @@ class Graph:
         self.engine_attempts = dict.fromkeys(("submitted", "succeeded", "failed", "cancelled"), 0)
         #: Told of each change of a state.
         self.observers: list[Callable[[TaskRecord], None]] = []
+        #: Has a say in what is given to executors, and first sight of what they give back.
+        self.monitor: Monitor | None = None
 
     def add(self, task: TaskRecord) -> None:
         """Takes a task in; it is launched once everything it waits for is final."""
@@ -166,9 +169,12 @@ class Graph:
                 f"Task {task.id} requested invalid executor {task.executor}: there are "
                 f"{', '.join(self._executors)}"
             )
+        function, args, kwargs = task.func, task.args, task.kwargs
+        if self.monitor is not None:
+            function, args, kwargs = self.monitor.submission(task, executor)
         with self._submitting:
             attempt: Future[Any] = executor.submit(
-                task.func, task.resource_specification, *task.args, **task.kwargs
+                function, task.resource_specification, *args, **kwargs
             )
         task.exec_fu = attempt
         self._count_attempt(attempt, "submitted")
@@ -186,7 +192,7 @@ class Graph:
     def _attempt_ended(self, task: TaskRecord, attempt: Future[Any]) -> None:
         task.try_time_returned = time.time()
         try:
-            value = attempt.result()
+            value = self._result_of(task, attempt)
             if type(value).__name__ == "RemoteExceptionWrapper":
                 value.reraise()
         except CancelledError:
@@ -209,6 +215,17 @@ class Graph:
                 self._join(task, value)
             else:
                 self._succeed(task, States.exec_done, value)
+
+    def _result_of(self, task: TaskRecord, attempt: Future[Any]) -> Any:
+        if self.monitor is None or task.from_memo:
+            return attempt.result()
+        try:
+            return self.monitor.value_of(task, attempt, attempt.result())
+        except CancelledError:
+            raise
+        except BaseException as error:
+            self.monitor.raised(task, attempt, error)
+            raise
 
     def _attempt_failed(self, task: TaskRecord, error: BaseException) -> None:
         from gristmill.parsl.errors import AppTimeout, DependencyError

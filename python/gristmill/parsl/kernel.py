@@ -19,6 +19,7 @@ from gristmill.parsl.executors.engine import GristmillExecutor
 from gristmill.parsl.futures import AppFuture, DataFuture, GraphFuture
 from gristmill.parsl.graph import Graph
 from gristmill.parsl.lanes import Lanes
+from gristmill.parsl.monitoring.attach import attach
 from gristmill.parsl.recall import Recall
 from gristmill.parsl.run_folder import make_run_folder, start_logging
 from gristmill.parsl.states import States
@@ -79,9 +80,13 @@ class DataFlowKernel:
         if is_wanted(has_log_config=is_log_config):
             self._log = TaskLog(self.run_id)
             self._graph.observers.append(self._log.moved)
-        is_observed = self._log is not None or self.monitoring is not None
-        self.lanes = Lanes(self, is_observed=is_observed)
-        self.recall = Recall(self, is_observed=is_observed)
+        self._monitor = self._graph.monitor = attach(self)
+        if self._monitor is not None:
+            self._graph.observers.append(self._monitor.moved)
+        watch = self._monitor.watch if self._monitor is not None else None
+        is_observed = self._log is not None or (self._monitor is not None and watch is None)
+        self.lanes = Lanes(self, is_observed, watch)
+        self.recall = Recall(self, is_observed=bool(self._graph.observers))
         self._preparation = Preparation(self.data_manager, self.dependency_resolver)
         self._start_executors()
         atexit.register(self.atexit_cleanup)
@@ -119,7 +124,7 @@ class DataFlowKernel:
 
     def _engine_stats(self) -> Counter[str]:
         total: Counter[str] = Counter()
-        for executor in self.executors.values():
+        for executor in list(self.executors.values()):
             if isinstance(executor, GristmillExecutor):
                 total.update(executor.stats())
         return total
@@ -137,6 +142,8 @@ class DataFlowKernel:
             if hasattr(provider, "script_dir"):
                 provider.script_dir = os.path.join(self.run_dir, "submit_scripts")
                 os.makedirs(provider.script_dir, exist_ok=True)
+            if self._monitor is not None:
+                self._monitor.add_executor(executor)
             self.executors[executor.label] = executor
             executor.start()
         self.lanes.reopen()
@@ -287,6 +294,8 @@ class DataFlowKernel:
         for executor in self.executors.values():
             _log.info("shutting down executor %s", executor.label)
             executor.shutdown()
+        if self._monitor is not None:
+            self._monitor.close()
         atexit.unregister(self.atexit_cleanup)
         for loader in _loaders():
             if loader._dfk is self:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from gristmill.parsl.apps import PythonApp
     from gristmill.parsl.kernel import DataFlowKernel
+    from gristmill.parsl.monitoring.monitor import Watch
 
 #: Arguments by which a call asks for what only the graph does.
 SPECIAL = frozenset(
@@ -33,10 +34,15 @@ _NO_FILES = PLAIN_TYPES | {_native.make_app_future_type(EngineFuture)}
 class Lane:
     """The way of one app's plain calls into the engine of one executor."""
 
-    __slots__ = ("_function", "_ledger", "_native", "app", "kernel", "label")
+    __slots__ = ("_function", "_ledger", "_native", "_watch", "app", "kernel", "label")
 
     def __init__(
-        self, app: PythonApp, kernel: DataFlowKernel, label: str, way: _native.AppLane
+        self,
+        app: PythonApp,
+        kernel: DataFlowKernel,
+        label: str,
+        way: _native.AppLane,
+        watch: Watch | None,
     ) -> None:
         self.app = app
         self.kernel = kernel
@@ -44,6 +50,7 @@ class Lane:
         self._function = app.plain_function
         self._ledger = kernel.ledger
         self._native = way
+        self._watch = watch
 
     def submit(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Submits a call and gives its ``AppFuture``; ``None``, and nothing has happened, if it is not plain."""
@@ -52,9 +59,12 @@ class Lane:
         if kwargs and not (kwargs.keys().isdisjoint(SPECIAL) and not _has_file(kwargs.values())):
             return None
         try:
-            return self._native.submit(self, self._function, args, kwargs or None, self._ledger)
+            future = self._native.submit(self, self._function, args, kwargs or None, self._ledger)
         except _native.ForeignFuture:
             return None
+        if self._watch is not None:
+            self._watch(future, args, kwargs)
+        return future
 
 
 def _has_file(values: Iterable[Any]) -> bool:
@@ -69,11 +79,15 @@ class Lanes:
 
     :param kernel: the kernel.
     :param is_observed: whether somebody wants to know of each step of each task.
+    :param watch: told of each call that takes a lane.
     """
 
-    def __init__(self, kernel: DataFlowKernel, is_observed: bool) -> None:
+    def __init__(
+        self, kernel: DataFlowKernel, is_observed: bool, watch: Watch | None = None
+    ) -> None:
         config = kernel.config
         self._kernel = kernel
+        self._watch = watch
         self._is_open = (
             not is_observed
             and config.retry_handler is None
@@ -109,7 +123,9 @@ class Lanes:
         if len(labels) != 1:
             return None
         way = self._way(labels[0])
-        return Lane(app, self._kernel, labels[0], way) if way is not None else None
+        if way is None:
+            return None
+        return Lane(app, self._kernel, labels[0], way, self._watch)
 
     def _way(self, label: str) -> _native.AppLane | None:
         if label not in self._ways:

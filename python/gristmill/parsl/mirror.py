@@ -54,8 +54,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "executors.errors": ("errors",),
     "executors.threads": ("executors.threads",),
     "log_utils": ("run_folder",),
-    "monitoring": ("monitoring",),
-    "monitoring.monitoring": ("monitoring",),
+    "monitoring": ("monitoring.hub",),
+    "monitoring.monitoring": ("monitoring.hub",),
     "utils": ("checkpoint", "representation"),
 }
 
@@ -83,8 +83,6 @@ _SUBSTITUTES: dict[str, tuple[str, ...]] = {
     "logconfigs.base": ("log_configs",),
     "logconfigs.file": ("log_configs",),
     "logconfigs.json": ("log_configs",),
-    "monitoring": ("missing_monitoring",),
-    "monitoring.monitoring": ("missing_monitoring",),
     "providers": _PROVIDERS,
     "serialize": ("serialization",),
     "serialize.errors": ("serialization",),

@@ -1,0 +1,171 @@
+"""Collects what one batch says: of each task and each attempt only the last of it."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import operator
+from typing import TYPE_CHECKING, Any
+
+from gristmill.parsl.monitoring import facts
+from gristmill.parsl.monitoring.schema import COLUMNS, adding, changing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gristmill.parsl.monitoring.database import Rows
+    from gristmill.parsl.monitoring.measure import Measured
+    from gristmill.parsl.monitoring.readings import Reading
+    from gristmill.parsl.states import States
+    from gristmill.parsl.tasks import TaskRecord
+
+#: An attempt as it is and as it was when a task came into a state.
+_TRY = adding(
+    "try",
+    (
+        "try_id",
+        "task_id",
+        "run_id",
+        "task_executor",
+        "task_try_time_launched",
+        "task_try_time_returned",
+        "task_fail_history",
+        "task_joins",
+    ),
+)
+#: What the worker knows of it.
+_RUN = adding(
+    "try",
+    ("try_id", "task_id", "run_id", "task_executor", "hostname", "task_try_time_running"),
+)
+_TASK = adding("task", COLUMNS["task"])
+_STATUS = adding("status", COLUMNS["status"])
+_RESOURCE = adding("resource", COLUMNS["resource"])
+
+
+#: When an attempt was launched and when it returned.
+Times = tuple[float | None, float | None]
+
+
+class Batch:
+    """The rows of one batch.
+
+    :param run_id: the run that they are of.
+    :param interval: seconds between two readings of a task.
+    """
+
+    def __init__(self, run_id: str, interval: float) -> None:
+        self._run_id = run_id
+        self._interval = interval
+        self._tasks: dict[int, TaskRecord] = {}
+        self._tries: dict[tuple[int, int], tuple[TaskRecord, Times, list[str]]] = {}
+        #: By statement and by key: the latest row.
+        self._rows: dict[str, dict[Any, tuple[Any, ...]]] = {}
+
+    def add(self, table: str, row: Mapping[str, Any], key: Any = None) -> None:
+        """Adds a row of some columns; one of the same ``key`` replaces it."""
+        self._put(adding(table, tuple(row)), key, tuple(row.values()))
+
+    def change(self, table: str, row: Mapping[str, Any]) -> None:
+        """Changes some columns of all rows of this run."""
+        statement = changing(table, tuple(row))
+        self._put(statement, self._run_id, (*row.values(), self._run_id))
+
+    def moved(
+        self,
+        task: TaskRecord,
+        state: States,
+        at: float,
+        try_id: int,
+        times: Times,
+        failures: list[str],
+    ) -> None:
+        """A task came into a state, at so many seconds since the epoch.
+
+        :param times: when the attempt was launched and when it returned.
+        :param failures: of the attempts so far.
+        """
+        self._tasks[task.id] = task
+        self.state(task.id, try_id, facts.state_name(state), at)
+        self._tries[task.id, try_id] = (task, times, failures)
+
+    def state(self, task_id: int, try_id: int, name: str, at: float) -> None:
+        """A task is in a state."""
+        row = (task_id, name, text_of(at), self._run_id, try_id)
+        self._put(_STATUS, None, row)
+
+    def ran(self, task_id: int, try_id: int, label: str, found: Measured) -> None:
+        """An attempt has run, and this was measured."""
+        self.state(task_id, try_id, "running", found.began)
+        self.state(task_id, try_id, "running_ended", found.ended)
+        row = (try_id, task_id, self._run_id, label, found.hostname, text_of(found.began))
+        self._put(_RUN, (task_id, try_id), row)
+        for reading in found.readings:
+            self._put(_RESOURCE, None, self._resource(task_id, try_id, found, reading))
+
+    def _resource(
+        self, task_id: int, try_id: int, found: Measured, reading: Reading
+    ) -> tuple[Any, ...]:
+        """A row of the table ``resource``; what a process counts up is counted from the beginning of the task."""
+        start = found.readings[0]
+        return (
+            *(try_id, task_id, self._run_id, text_of(reading.at), self._interval, found.pid),
+            reading.memory_percent,
+            reading.children_count,
+            reading.time_user - start.time_user,
+            reading.time_system - start.time_system,
+            reading.memory_virtual,
+            reading.memory_resident,
+            reading.disk_read - start.disk_read,
+            reading.disk_write - start.disk_write,
+            reading.status,
+            reading.cpu,
+            reading.switches_voluntary - start.switches_voluntary,
+            reading.switches_involuntary - start.switches_involuntary,
+        )
+
+    def _put(self, statement: str, key: Any, row: tuple[Any, ...]) -> None:
+        rows = self._rows.setdefault(statement, {})
+        rows[len(rows) if key is None else key] = row
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was put in."""
+        return not self._rows
+
+    def rows(self) -> list[Rows]:
+        """All rows, by statement."""
+        for task in self._tasks.values():
+            self._put_task(task)
+        for (_, try_id), attempt in self._tries.items():
+            self._put_try(try_id, *attempt)
+        return [(statement, list(rows.values())) for statement, rows in self._rows.items()]
+
+    def _put_task(self, task: TaskRecord) -> None:
+        row = facts.of_task(task)
+        row["run_id"] = self._run_id
+        row["task_time_invoked"] = text_of(task.time_invoked)
+        row["task_time_returned"] = text_of(task.time_returned)
+        self._put(_TASK, task.id, _in_order(row))
+
+    def _put_try(self, try_id: int, task: TaskRecord, times: Times, failures: list[str]) -> None:
+        launched, returned = map(text_of, times)
+        history = ",".join(failures)
+        row = (try_id, task.id, self._run_id, task.executor, launched, returned, history)
+        self._put(_TRY, None, (*row, facts.joined(task)))
+
+
+_in_order = operator.itemgetter(*COLUMNS["task"])
+
+
+def text_of(at: float | None) -> str | None:
+    """Seconds since the epoch as the tables have times: local, to the microsecond."""
+    if at is None:
+        return None
+    second = int(at)
+    return f"{_second_text(second)}.{int((at - second) * 1e6):06}"
+
+
+@functools.lru_cache(1024)
+def _second_text(second: int) -> str:
+    return datetime.datetime.fromtimestamp(second).isoformat(" ")

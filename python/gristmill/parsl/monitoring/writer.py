@@ -1,0 +1,107 @@
+"""The thread that writes what happened, once a second; everybody else only puts it on a list."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gristmill.parsl.monitoring.database import Database, Rows
+
+_log = logging.getLogger("parsl.gristmill.monitoring")
+
+#: Seconds between two batches: what a program that is killed loses at most.
+_PERIOD_S = 1.0
+#: Events that may wait to be written, some 100 bytes each; who has one more waits until the writer has taken them.
+EVENTS_MAX = 2**18
+#: Seconds for which a batch is tried that cannot be written, before it is dropped and logged.
+_RETRY_S = 30.0
+#: Seconds between two tries.
+_PAUSE_S = 0.5
+
+
+class Writer:
+    """Writes events to a database.
+
+    :param database: closed with the writer.
+    :param render: makes rows of events, in the order in which they were put.
+    :param period: seconds between two batches.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        render: Callable[[Sequence[Any]], Sequence[Rows]],
+        period: float = _PERIOD_S,
+    ) -> None:
+        self._database = database
+        self._render = render
+        self._period = period
+        self._events: deque[Any] = deque()
+        self._room = threading.Condition()
+        self._is_due = threading.Event()
+        self._is_closed = False
+        self._is_failing = False
+        self._thread = threading.Thread(target=self._run, name="gristmill-monitoring", daemon=True)
+        self._thread.start()
+
+    def put(self, event: Any) -> None:
+        """Takes an event; waits only while there are ``EVENTS_MAX`` already."""
+        self._events.append(event)
+        if len(self._events) > EVENTS_MAX:
+            self._wait_for_room()
+
+    def close(self) -> None:
+        """Writes what is left and closes the database."""
+        self._is_closed = True
+        self._is_due.set()
+        self._thread.join()
+
+    def _wait_for_room(self) -> None:
+        self._is_due.set()
+        with self._room:
+            while len(self._events) > EVENTS_MAX:
+                if not self._thread.is_alive():
+                    self._events.clear()  # Closed, or this is a fork of the program, which records nothing.
+                self._room.wait(self._period)
+
+    def _run(self) -> None:
+        while not self._is_closed:
+            self._is_due.wait(self._period)
+            self._is_due.clear()
+            self._write_all()
+        self._write_all()
+        self._database.close()
+
+    def _write_all(self) -> None:
+        events = [self._events.popleft() for _ in range(len(self._events))]
+        with self._room:
+            self._room.notify_all()
+        try:
+            batch = self._render(events)
+            if batch:
+                self._write(batch)
+        except Exception:
+            _log.exception("%s events could not be recorded", len(events))
+
+    def _write(self, batch: Sequence[Rows]) -> None:
+        """Raises ``sqlite3.OperationalError`` if it could not be written for long, or once more after such a batch."""
+        deadline = time.monotonic() + (0 if self._is_failing else _RETRY_S)
+        while True:
+            try:
+                self._database.write(batch)
+            except sqlite3.OperationalError as error:
+                self._is_failing = time.monotonic() >= deadline
+                if self._is_failing:
+                    raise
+                _log.warning("the monitoring database cannot be written, trying again: %s", error)
+                time.sleep(_PAUSE_S)
+            else:
+                self._is_failing = False
+                return

@@ -1,0 +1,227 @@
+"""The database that a monitored run is written to: its tables, and its batches."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gristmill.parsl.errors import ConfigurationError
+from gristmill.parsl.monitoring import writer as writing
+from gristmill.parsl.monitoring.database import Database
+from gristmill.parsl.monitoring.hub import MonitoringHub
+from gristmill.parsl.monitoring.schema import adding
+from gristmill.parsl.monitoring.writer import Writer
+
+#: What Parsl 2026.10.26 makes: name, type, ``!`` for what is never null and the place in the key.
+PARSLS = {
+    "workflow": "run_id TEXT!1 workflow_name TEXT workflow_version TEXT time_began DATETIME! time_completed DATETIME "
+    "host TEXT! user TEXT! rundir TEXT! tasks_failed_count INTEGER! tasks_completed_count INTEGER!",
+    "task": "task_id INTEGER!1 run_id TEXT!2 task_depends TEXT task_func_name TEXT! task_memoize TEXT! task_hashsum TEXT "
+    "task_inputs TEXT task_outputs TEXT task_stdin TEXT task_stdout TEXT task_stderr TEXT task_time_invoked DATETIME "
+    "task_time_returned DATETIME task_fail_count INTEGER! task_fail_cost FLOAT!",
+    "try": "try_id INTEGER!1 task_id INTEGER!2 run_id TEXT!3 block_id TEXT hostname TEXT task_executor TEXT! "
+    "task_try_time_launched DATETIME task_try_time_running DATETIME task_try_time_returned DATETIME "
+    "task_fail_history TEXT task_joins TEXT",
+    "node": "id INTEGER!1 run_id TEXT! hostname TEXT! uid TEXT! block_id TEXT! cpu_count INTEGER! total_memory BIGINT! "
+    "active BOOLEAN! worker_count INTEGER! python_v TEXT! timestamp DATETIME! last_heartbeat DATETIME!",
+    "block": "run_id TEXT!1 executor_label TEXT!3 block_id TEXT!2 job_id TEXT timestamp DATETIME!4 status TEXT!",
+    "status": "task_id INTEGER!1 task_status_name TEXT!3 timestamp DATETIME!4 run_id TEXT!2 try_id INTEGER!",
+    "resource": "try_id INTEGER!1 task_id INTEGER!2 run_id TEXT!3 timestamp DATETIME!4 resource_monitoring_interval FLOAT "
+    "psutil_process_pid INTEGER psutil_process_memory_percent FLOAT psutil_process_children_count FLOAT "
+    "psutil_process_time_user FLOAT psutil_process_time_system FLOAT psutil_process_memory_virtual FLOAT "
+    "psutil_process_memory_resident FLOAT psutil_process_disk_read FLOAT psutil_process_disk_write FLOAT "
+    "psutil_process_status TEXT psutil_cpu_num TEXT psutil_process_num_ctx_switches_voluntary FLOAT "
+    "psutil_process_num_ctx_switches_involuntary FLOAT",
+}
+BLOCK = ("run_id", "executor_label", "block_id", "job_id", "timestamp", "status")
+
+
+def columns_of(path: Path, table: str) -> str:
+    connection = sqlite3.connect(path)
+    found = connection.execute(f"PRAGMA table_info({table})").fetchall()
+    connection.close()
+    return " ".join(
+        f"{name} {kind}{'!' * never}{key or ''}" for _, name, kind, never, _, key in found
+    )
+
+
+def block(status: str) -> tuple[str, Sequence[Any]]:
+    """A statement with one row."""
+    return adding("block", BLOCK), [
+        ("run", "label", status, None, "2026-01-01 00:00:00.000000", status)
+    ]
+
+
+def statuses(path: Path) -> list[str]:
+    connection = sqlite3.connect(path)
+    found = connection.execute("SELECT status FROM block ORDER BY rowid").fetchall()
+    connection.close()
+    return [status for (status,) in found]
+
+
+class StandIn:
+    """A database that notes its batches, and fails as often as it is told to."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.failures = failures
+        self.batches: list[list[Any]] = []
+        self.is_closed = False
+
+    def write(self, batch: list[Any]) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise sqlite3.OperationalError("database or disk is full")
+        self.batches.append(batch)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def writer_to(database: StandIn) -> Writer:
+    """One that writes when it has to, or is closed, and never because time has passed."""
+    return Writer(database, list, period=10_000)  # type: ignore[arg-type]
+
+
+def test_tables_and_columns_are_those_of_parsl(tmp_path: Path) -> None:
+    Database(tmp_path / "ours.db").close()
+    assert {table: columns_of(tmp_path / "ours.db", table) for table in PARSLS} == PARSLS
+
+
+def test_the_tables_are_those_of_the_parsl_that_is_installed(tmp_path: Path) -> None:
+    pytest.importorskip("sqlalchemy")
+    from parsl.monitoring.db_manager import Database as Parsls
+
+    theirs = Parsls(f"sqlite:///{tmp_path}/theirs.db")
+    theirs.session.close()
+    theirs.eng.dispose()
+    assert {table: columns_of(tmp_path / "theirs.db", table) for table in PARSLS} == PARSLS
+
+
+def test_a_database_that_is_there_is_added_to(tmp_path: Path) -> None:
+    for status in ("first", "second"):
+        database = Database(tmp_path / "it.db")
+        database.write([block(status)])
+        database.close()
+    assert statuses(tmp_path / "it.db") == ["first", "second"]
+
+
+def test_a_batch_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    database = Database(tmp_path / "it.db")
+    database.write([block("kept")])
+    with pytest.raises(sqlite3.Error):
+        database.write([block("lost"), ("INSERT INTO status VALUES (?)", [(1,)])])
+    database.write([block("after")])
+    database.close()
+    assert statuses(tmp_path / "it.db") == ["kept", "after"]
+
+
+def test_a_reader_in_the_middle_of_its_transaction_does_not_hold_up_the_run(tmp_path: Path) -> None:
+    database = Database(tmp_path / "it.db")
+    database.write([block("seen")])
+    reader = sqlite3.connect(tmp_path / "it.db", isolation_level=None)
+    reader.execute("BEGIN")
+    assert reader.execute("SELECT count(*) FROM block").fetchone() == (1,)
+    database.write([block("written meanwhile")])
+    assert reader.execute("SELECT count(*) FROM block").fetchone() == (1,)
+    reader.execute("COMMIT")
+    assert reader.execute("SELECT count(*) FROM block").fetchone() == (2,)
+    reader.close()
+    database.close()
+
+
+def test_a_closed_database_is_one_file(tmp_path: Path) -> None:
+    database = Database(tmp_path / "it.db")
+    database.write([block("written")])
+    database.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["it.db"]
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://host/db", "sqlite://", "sqlite:///:memory:", "runs.db"]
+)
+def test_a_url_of_another_database_is_refused_where_it_is_written(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="logging_endpoint"):
+        MonitoringHub(logging_endpoint=url)
+
+
+def test_a_file_that_is_no_database_is_refused_as_the_run_begins(tmp_path: Path) -> None:
+    (tmp_path / "notes.db").write_text("these are notes, and no database at all\n" * 100)
+    with pytest.raises(ConfigurationError, match=r"notes\.db"):
+        MonitoringHub(logging_endpoint=f"sqlite:///{tmp_path}/notes.db").open(tmp_path)
+    assert (tmp_path / "notes.db").read_text().startswith("these are notes")
+
+
+def test_the_database_is_in_the_folder_of_all_runs_if_nothing_else_is_said(tmp_path: Path) -> None:
+    hub = MonitoringHub()
+    hub.open(tmp_path / "runs").close()
+    assert hub.logging_endpoint == f"sqlite:///{tmp_path}/runs/monitoring.db"
+    assert (tmp_path / "runs" / "monitoring.db").exists()
+
+
+def test_a_hub_is_made_again_from_its_repr() -> None:
+    hub = MonitoringHub(workflow_name="mine", resource_monitoring_interval=0.5)
+    assert vars(eval(repr(hub))) == vars(hub)
+
+
+def test_ports_that_nothing_connects_to_are_said_to_be_unused() -> None:
+    with pytest.warns(DeprecationWarning, match="hub_port is not used"):
+        MonitoringHub(hub_port=55055)
+
+
+@pytest.mark.parametrize("interval", [-1, float("nan"), "30"])
+def test_an_interval_that_cannot_be_meant_is_refused(interval: Any) -> None:
+    with pytest.raises(TypeError, match="resource_monitoring_interval"):
+        MonitoringHub(resource_monitoring_interval=interval)
+
+
+def test_what_happens_in_one_period_is_one_batch() -> None:
+    database = StandIn()
+    writer = writer_to(database)
+    for number in range(1000):
+        writer.put(number)
+    writer.close()
+    assert database.batches == [list(range(1000))]
+    assert database.is_closed
+
+
+def test_who_finds_the_queue_full_waits_until_it_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writing, "EVENTS_MAX", 10)
+    database = StandIn()
+    writer = writer_to(database)
+    for number in range(25):
+        writer.put(number)
+    writer.close()
+    assert [number for batch in database.batches for number in batch] == list(range(25))
+    # Each time one more than there is room for.
+    assert [len(batch) for batch in database.batches] == [11, 11, 3]
+
+
+def test_a_batch_that_could_not_be_written_is_written_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writing, "_PAUSE_S", 0)
+    database = StandIn(failures=3)
+    writer = writer_to(database)
+    writer.put("event")
+    writer.close()
+    assert database.batches == [["event"]]
+
+
+def test_a_database_that_stays_full_costs_its_batches_and_not_the_run(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(writing, "EVENTS_MAX", 2)
+    monkeypatch.setattr(writing, "_RETRY_S", 0)
+    database = StandIn(failures=1)
+    writer = writer_to(database)
+    for number in range(4):
+        writer.put(number)
+    writer.close()
+    assert database.batches == [[3]]
+    assert "3 events could not be recorded" in caplog.text

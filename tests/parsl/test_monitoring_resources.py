@@ -1,0 +1,154 @@
+"""What a monitored run says of each task's use of its machine."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gristmill
+from gristmill.parsl.executors import GristmillExecutor
+from gristmill.parsl.monitoring.measure import measured, taken_from, value_in
+
+import monitored
+from monitored import query
+
+MEMORY_SIZE = 64 * 2**20
+CPU_S = 0.05
+
+
+def use_much() -> None:
+    """Computes, and keeps its memory for as long as its worker lives."""
+    import sys
+    import time
+
+    sys.modules["__main__"].kept = bytearray(b"x" * MEMORY_SIZE)  # type: ignore[attr-defined]
+    start = time.process_time()
+    while time.process_time() - start < CPU_S:
+        pass
+
+
+def be_sampled(count: int) -> int:
+    """Lasts until there are so many readings of it; gives the worker's number of threads that read."""
+    from gristmill.parsl.monitoring import sampling
+
+    (watch,) = sampling._running.values()
+    while len(watch.readings) < count:
+        pass
+    return sum(thread.name == "gristmill-monitoring" for thread in threading.enumerate())
+
+
+def fail() -> None:
+    raise ValueError("badly")
+
+
+def resources(folder: Path, columns: str, task_id: int = 0) -> list[Any]:
+    return query(
+        folder, f"SELECT {columns} FROM resource WHERE task_id = {task_id} ORDER BY timestamp"
+    )
+
+
+def test_a_task_has_its_cpu_time_and_its_memory(tmp_path: Path) -> None:
+    with monitored.run(tmp_path):
+        gristmill.python_app(use_much)().result()
+    first, last = resources(
+        tmp_path,
+        "psutil_process_time_user + psutil_process_time_system, psutil_process_memory_resident",
+    )
+    assert first[0] == 0
+    assert last[0] >= 0.9 * CPU_S
+    assert last[1] - first[1] >= 0.9 * MEMORY_SIZE
+    (percent,) = resources(tmp_path, "max(psutil_process_memory_percent)")
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert percent == pytest.approx(100 * last[1] / total)
+
+
+def test_one_tasks_use_is_not_the_next_ones(tmp_path: Path) -> None:
+    with monitored.run(tmp_path, executor=GristmillExecutor(max_workers=1)):
+        gristmill.python_app(use_much)().result()
+        gristmill.python_app(len)("").result()
+    used = "max(psutil_process_time_user + psutil_process_time_system)"
+    assert resources(tmp_path, used, 1) < resources(tmp_path, used, 0)
+    assert resources(tmp_path, "DISTINCT psutil_process_pid", 0) == resources(
+        tmp_path, "DISTINCT psutil_process_pid", 1
+    )
+
+
+def test_commands_count_for_the_task_that_ran_them(tmp_path: Path) -> None:
+    @gristmill.bash_app
+    def burn() -> str:
+        return "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"
+
+    with monitored.run(tmp_path):
+        burn().result()
+    (used,) = resources(tmp_path, "max(psutil_process_time_user + psutil_process_time_system)")
+    assert used > 0.01
+
+
+def test_a_long_task_is_read_again_and_again_by_one_thread_of_its_worker(tmp_path: Path) -> None:
+    with monitored.run(
+        tmp_path, executor=GristmillExecutor(max_workers=1), resource_monitoring_interval=0.01
+    ):
+        sample = gristmill.python_app(be_sampled)
+        assert [sample(count).result() for count in (2, 5)] == [1, 1]
+    assert query(tmp_path, "SELECT count(*) >= 6 FROM resource WHERE task_id = 1") == [1]
+    assert set(resources(tmp_path, "resource_monitoring_interval")) == {0.01}
+    used = resources(tmp_path, "psutil_process_time_user + psutil_process_time_system", 1)
+    assert used == sorted(used)
+
+
+def test_a_task_that_raises_has_its_resources(tmp_path: Path) -> None:
+    with monitored.run(tmp_path):
+        assert gristmill.python_app(fail)().exception() is not None
+    assert len(resources(tmp_path, "psutil_process_status")) == 2
+
+
+def test_an_interval_of_nothing_is_no_reading(tmp_path: Path) -> None:
+    with monitored.run(tmp_path, resource_monitoring_interval=0):
+        gristmill.python_app(len)("").result()
+    assert resources(tmp_path, "*") == []
+    assert query(tmp_path, "SELECT count(*) FROM status WHERE task_status_name = 'running'") == [1]
+
+
+def test_files_that_a_task_reads_count(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(bytes(300_000))
+    with monitored.run(tmp_path):
+        gristmill.python_app(Path.read_bytes)(tmp_path / "data").result()
+    (read,) = resources(tmp_path, "max(psutil_process_disk_read)")
+    assert read >= 300_000
+
+
+def test_a_measured_function_keeps_its_name_and_what_it_does() -> None:
+    call = measured(divmod, 0)
+    assert call.__name__ == "divmod"
+    value, found = value_in(call(7, 2))
+    assert value == (3, 1)
+    assert found is not None
+    assert found.pid == os.getpid()
+    with pytest.raises(ZeroDivisionError) as raised:
+        call(1, 0)
+    assert taken_from(raised.value) is not None
+    assert taken_from(raised.value) is None
+
+
+def test_a_result_that_was_not_measured_is_itself() -> None:
+    for result in (None, (1, 2, 3), ("gristmill", "is", "fine")):
+        assert value_in(result) == (result, None)
+
+
+def test_a_process_that_a_task_forks_reads_itself(tmp_path: Path) -> None:
+    def fork() -> bool:
+        import os
+
+        from gristmill.parsl.monitoring.readings import take
+
+        child = os.fork()
+        if child == 0:
+            os._exit(int(take().memory_resident == 0))
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    with monitored.run(tmp_path):
+        assert gristmill.python_app(fork)().result()
