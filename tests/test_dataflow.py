@@ -217,6 +217,13 @@ def test_a_future_of_another_executor_is_refused(make_executor: MakeExecutor) ->
         one.submit(calls.same, [foreign])
 
 
+def test_a_future_of_another_library_is_refused(shared: Executor) -> None:
+    foreign: concurrent.futures.Future[int] = concurrent.futures.Future()
+    for argument in (foreign, [foreign], {1: {foreign}}):
+        with pytest.raises(ValueError, match="another executor"):
+            shared.submit(calls.same, argument)
+
+
 def test_a_finished_parent_is_used_again_after_its_worker_died(executor: Executor) -> None:
     parent = executor.submit(calls.same, "kept")
     parent.result()

@@ -22,6 +22,7 @@ use crate::codec::{Encoded, ParentSink, decode_value, encode_call, malformed};
 use crate::engine::{nanoseconds, pickle};
 use crate::error;
 use crate::function::FunctionTable;
+use crate::object::tuple_items;
 use crate::parents::ParentPlaces;
 use crate::raw::optional_seconds;
 
@@ -199,9 +200,9 @@ fn encode(
     arguments: &Bound<'_, PyTuple>,
     named: &Bound<'_, PyDict>,
 ) -> PyResult<(Vec<u8>, Vec<u32>)> {
-    let values = named.values();
-    let names = (!named.is_empty()).then(|| named.keys().to_tuple());
-    let names = names.as_ref().map_or(std::ptr::null_mut(), |names| names.as_ptr());
+    let (keys, values) = (named.keys().to_tuple(), named.values());
+    // SAFETY: `keys` is a tuple and stays alive.
+    let names = unsafe { tuple_items(keys.as_ptr()) };
     let all: Vec<Bound<'_, PyAny>> = arguments.iter().chain(values.iter()).collect();
     let all: Vec<*mut ffi::PyObject> = all.iter().map(Bound::as_ptr).collect();
     let mut payload = Vec::with_capacity(64);

@@ -51,6 +51,23 @@ pub fn guard(body: impl FnOnce(Python<'_>) -> PyResult<Owned>) -> *mut ffi::PyOb
     }
 }
 
+/// Positional values and, behind them, the values of the named arguments.
+///
+/// # Safety
+/// The arguments are as CPython gave them.
+pub unsafe fn all_arguments<'a>(
+    arguments: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> &'a [*mut ffi::PyObject] {
+    // SAFETY: passed on from the caller.
+    unsafe {
+        let named = if names.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(names) };
+        let total = (count + named).cast_unsigned();
+        if total == 0 { &[] } else { std::slice::from_raw_parts(arguments, total) }
+    }
+}
+
 /// Sorts the arguments of a call into places by position and name.
 ///
 /// # Errors

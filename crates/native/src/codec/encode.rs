@@ -68,18 +68,15 @@ pub unsafe fn encode_value(
 /// Appends the encoding of one call to `out`: `arguments` are `positional` values and then those that `names` names.
 ///
 /// # Safety
-/// The caller holds the interpreter; `arguments` are live objects, `names` is null or a tuple of `str`.
+/// The caller holds the interpreter; `arguments` are live objects, `names` are live `str`.
 pub unsafe fn encode_call<P: ParentSink>(
     arguments: &[*mut ffi::PyObject],
-    names: *mut ffi::PyObject,
+    names: &[*mut ffi::PyObject],
     parents: &mut P,
     out: &mut Vec<u8>,
     (arrays, blocks): (&ArrayTypes, &mut dyn BlockSink),
 ) -> Encoded {
-    // SAFETY: `names` is a tuple when it is not null.
-    let named = if names.is_null() { 0 } else { unsafe { ffi::PyTuple_GET_SIZE(names) } };
-    let named = named.cast_unsigned();
-    if !begin_call(arguments.len() - named, named, out) {
+    if !begin_call(arguments.len() - names.len(), names.len(), out) {
         return Encoded::Foreign;
     }
     let mut rest = arguments;
@@ -90,7 +87,7 @@ pub unsafe fn encode_call<P: ParentSink>(
         }
         rest = others;
     }
-    if rest.is_empty() && named == 0 {
+    if rest.is_empty() && names.is_empty() {
         return Encoded::Native;
     }
     let mut encoder =
@@ -102,9 +99,9 @@ pub unsafe fn encode_call<P: ParentSink>(
             return encoded;
         }
     }
-    for index in 0..named {
-        // SAFETY: `index` is below the size of the tuple, whose items are `str`.
-        let encoded = unsafe { encoder.string(ffi::PyTuple_GET_ITEM(names, index.cast_signed())) };
+    for &name in names {
+        // SAFETY: passed on from the caller.
+        let encoded = unsafe { encoder.string(name) };
         if encoded != Encoded::Native {
             return encoded;
         }

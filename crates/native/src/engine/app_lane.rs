@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use super::options::Terms;
 use super::{CallOptions, Engine};
 use crate::future::{AppCall, Ledger, has_app_futures, new_app_future};
-use crate::object::Owned;
+use crate::object::{Owned, pointers, tuple_items};
 use crate::raw::guard;
 
 /// An engine and the options of the tasks that apps submit to it.
@@ -125,8 +125,8 @@ impl AppLane {
         // SAFETY: passed on from the caller.
         unsafe {
             let task = if call.keywords.is_null() {
-                let null = std::ptr::null_mut();
-                engine.submit_task(py, function, items(call.arguments), null, options.as_ref())?
+                let arguments = tuple_items(call.arguments);
+                engine.submit_task(py, function, arguments, &[], options.as_ref())?
             } else {
                 submit_named(py, engine, function, call, options.as_ref())?
             };
@@ -136,20 +136,7 @@ impl AppLane {
     }
 }
 
-/// The items of a tuple.
-///
-/// # Safety
-/// `tuple` is a tuple that outlives the slice.
-#[inline]
-unsafe fn items<'a>(tuple: *mut ffi::PyObject) -> &'a [*mut ffi::PyObject] {
-    // SAFETY: a tuple's items lie behind its header, as many as its size says.
-    unsafe {
-        let first = (&raw const (*tuple.cast::<ffi::PyTupleObject>()).ob_item).cast();
-        std::slice::from_raw_parts(first, ffi::PyTuple_GET_SIZE(tuple).cast_unsigned())
-    }
-}
-
-/// Submits a call with named arguments. Their values are held meanwhile, whatever becomes of the dict.
+/// Submits a call with named arguments. All of it is held meanwhile, whatever becomes of the dict.
 ///
 /// # Safety
 /// As for [`AppLane::submit`].
@@ -160,32 +147,35 @@ unsafe fn submit_named(
     call: &AppCall<'_, '_>,
     options: Option<&CallOptions>,
 ) -> PyResult<gristmill_wire::TaskId> {
-    // SAFETY: passed on from the caller; both tuples have as many places as are filled, or are not shown to anybody.
+    // SAFETY: passed on from the caller; no Python code runs before all of it is held.
     unsafe {
-        let positional = items(call.arguments);
-        let count = ffi::PyDict_Size(call.keywords);
-        let names = Owned::or_raise(py, ffi::PyTuple_New(count))?;
-        let size = count + positional.len().cast_signed();
-        let values = Owned::or_raise(py, ffi::PyTuple_New(size))?;
-        for (index, &value) in positional.iter().enumerate() {
-            let value = ffi::Py_NewRef(value);
-            ffi::PyTuple_SET_ITEM(values.as_ptr(), index.cast_signed(), value);
-        }
-        let (mut position, mut name, mut value) = (0, std::ptr::null_mut(), std::ptr::null_mut());
-        let mut index = 0;
-        while index < count
-            && ffi::PyDict_Next(call.keywords, &raw mut position, &raw mut name, &raw mut value)
-                != 0
-            && ffi::PyUnicode_Check(name) != 0
-        {
-            let place = positional.len().cast_signed() + index;
-            ffi::PyTuple_SET_ITEM(names.as_ptr(), index, ffi::Py_NewRef(name));
-            ffi::PyTuple_SET_ITEM(values.as_ptr(), place, ffi::Py_NewRef(value));
-            index += 1;
-        }
-        if index < count {
+        let positional = tuple_items(call.arguments);
+        let named = ffi::PyDict_Size(call.keywords).cast_unsigned();
+        let mut held = Vec::with_capacity(positional.len() + 2 * named);
+        held.extend(positional.iter().map(|&value| Owned::new_reference(value)));
+        each_item(call.keywords, |_, value| held.push(Owned::new_reference(value)));
+        each_item(call.keywords, |name, _| held.push(Owned::new_reference(name)));
+        let (values, names) = pointers(&held).split_at(positional.len() + named);
+        if names.iter().any(|&name| ffi::PyUnicode_Check(name) == 0) {
             return Err(PyTypeError::new_err("the names of an app's arguments must be strings"));
         }
-        engine.submit_task(py, function, items(values.as_ptr()), names.as_ptr(), options)
+        engine.submit_task(py, function, values, names, options)
+    }
+}
+
+/// Goes through a dict.
+///
+/// # Safety
+/// `dict` is one, the interpreter is held, and `body` runs no Python code.
+unsafe fn each_item(
+    dict: *mut ffi::PyObject,
+    mut body: impl FnMut(*mut ffi::PyObject, *mut ffi::PyObject),
+) {
+    let (mut position, mut name, mut value) = (0, std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: passed on from the caller.
+    unsafe {
+        while ffi::PyDict_Next(dict, &raw mut position, &raw mut name, &raw mut value) != 0 {
+            body(name, value);
+        }
     }
 }

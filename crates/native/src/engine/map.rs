@@ -228,7 +228,6 @@ impl MapResults {
             return false;
         }
         let out = self.batch.buffer();
-        let names = std::ptr::null_mut();
         let mut large = NoLargeParts;
         let sinks = (&self.engine.get().arrays, &mut large as &mut dyn BlockSink);
         // SAFETY: the interpreter is held and the item live; a tuple's items are as long as it is.
@@ -237,9 +236,9 @@ impl MapResults {
                 let count = ffi::PyTuple_Size(item.as_ptr());
                 let values: Vec<_> =
                     (0..count).map(|place| ffi::PyTuple_GetItem(item.as_ptr(), place)).collect();
-                encode_call(&values, names, &mut (), out, sinks)
+                encode_call(&values, &[], &mut (), out, sinks)
             } else {
-                encode_call(&[item.as_ptr()], names, &mut (), out, sinks)
+                encode_call(&[item.as_ptr()], &[], &mut (), out, sinks)
             };
             encoded == Encoded::Native
         }
@@ -257,8 +256,8 @@ impl MapResults {
             } else {
                 arguments.push(item.as_ptr());
             }
-            let (function, names) = (self.function.as_ptr(), std::ptr::null_mut());
-            engine.submit_task(py, function, &arguments, names, self.options.as_ref())
+            let function = self.function.as_ptr();
+            engine.submit_task(py, function, &arguments, &[], self.options.as_ref())
         }
     }
 

@@ -7,8 +7,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::Engine;
-use super::submit::{all_arguments, submit_call};
-use crate::raw::guard;
+use super::submit::submit_call;
+use crate::raw::{all_arguments, guard};
 
 /// What one call asks for.
 #[derive(Debug, Clone, Copy)]

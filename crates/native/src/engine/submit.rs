@@ -12,9 +12,9 @@ use crate::arena::ClientSink;
 use crate::codec::{BlockSink, Encoded, ParentSink, encode_call, pickle_call};
 use crate::error;
 use crate::future::{FutureRef, is_foreign_future, is_future, new_future};
-use crate::object::Owned;
+use crate::object::{Owned, tuple_items};
 use crate::parents::ParentPlaces;
-use crate::raw::guard;
+use crate::raw::{all_arguments, guard};
 
 /// `Engine.submit(fn, /, *args, **kwargs)`.
 pub unsafe extern "C" fn submit_method(
@@ -52,25 +52,11 @@ pub unsafe fn submit_call(
         return Err(PyTypeError::new_err("submit needs a function to call"));
     };
     // SAFETY: passed on from the caller.
-    let task = unsafe { engine.submit_task(py, function, arguments, names, options)? };
+    let task = unsafe {
+        let names = if names.is_null() { &[] } else { tuple_items(names) };
+        engine.submit_task(py, function, arguments, names, options)?
+    };
     new_future(py, object, task).inspect_err(|_| engine.release(task))
-}
-
-/// Positional values and, behind them, the values of the named arguments.
-///
-/// # Safety
-/// The arguments are as CPython gave them.
-pub unsafe fn all_arguments<'a>(
-    arguments: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    names: *mut ffi::PyObject,
-) -> &'a [*mut ffi::PyObject] {
-    // SAFETY: passed on from the caller.
-    unsafe {
-        let named = if names.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(names) };
-        let total = (count + named).cast_unsigned();
-        if total == 0 { &[] } else { std::slice::from_raw_parts(arguments, total) }
-    }
 }
 
 pyo3::create_exception!(
@@ -125,14 +111,14 @@ impl Engine {
     /// What is wrong with the function, the arguments or the engine.
     ///
     /// # Safety
-    /// The function and the arguments are live, `names` is null or a tuple of `str`.
+    /// The function and the arguments are live, the names are live `str`, all of them until this returns.
     #[inline]
     pub unsafe fn submit_task(
         &self,
         py: Python<'_>,
         function: *mut ffi::PyObject,
         arguments: &[*mut ffi::PyObject],
-        names: *mut ffi::PyObject,
+        names: &[*mut ffi::PyObject],
         options: Option<&CallOptions>,
     ) -> PyResult<TaskId> {
         // SAFETY: passed on from the caller.
@@ -178,7 +164,7 @@ impl Engine {
         py: Python<'_>,
         function: FunctionId,
         arguments: &[*mut ffi::PyObject],
-        names: *mut ffi::PyObject,
+        names: &[*mut ffi::PyObject],
         options: Option<&CallOptions>,
         refusal: Option<SubmitError>,
     ) -> PyResult<TaskId> {
@@ -277,24 +263,22 @@ impl Engine {
 /// `UnpicklableError`, which names the offending part.
 ///
 /// # Safety
-/// The arguments are live, `names` is null or a tuple of `str`; the interpreter is held.
+/// The arguments are live, the names are live `str`; the interpreter is held.
 pub unsafe fn pickle(
     py: Python<'_>,
     arguments: &[*mut ffi::PyObject],
-    names: *mut ffi::PyObject,
+    names: &[*mut ffi::PyObject],
     parents: &mut impl ParentSink,
     (payload, blocks): (&mut Vec<u8>, &mut dyn BlockSink),
 ) -> PyResult<(Encoded, bool)> {
     // SAFETY: the arguments are live; the last ones belong to the names.
     let (positional, named) = unsafe {
-        let named = if names.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(names) };
-        let (positional, values) = arguments.split_at(arguments.len() - named.cast_unsigned());
+        let (positional, values) = arguments.split_at(arguments.len() - names.len());
         let borrow = |&object: &*mut ffi::PyObject| Bound::from_borrowed_ptr(py, object);
         let positional = PyTuple::new(py, positional.iter().map(borrow))?;
         let keywords = PyDict::new(py);
-        for (index, value) in values.iter().enumerate() {
-            let name = ffi::PyTuple_GET_ITEM(names, index.cast_signed());
-            keywords.set_item(Bound::from_borrowed_ptr(py, name), borrow(value))?;
+        for (name, value) in names.iter().zip(values) {
+            keywords.set_item(borrow(name), borrow(value))?;
         }
         (positional, keywords)
     };

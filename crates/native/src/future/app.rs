@@ -12,10 +12,10 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::kind::of_apps;
-use super::layout::{self, FutureRef, may_be_in_a_cycle, new_instance, visit_all};
+use super::layout::{self, FutureRef, new_instance, visit_all};
 use super::ledger::{Ledger, Links};
 use super::release::let_go;
-use crate::object::Owned;
+use crate::object::{Owned, may_be_in_a_cycle};
 
 /// What an app future holds beyond a plain one. All pointers but the links are strong references.
 #[repr(C)]

@@ -4,6 +4,21 @@ use std::ffi::{c_int, c_void};
 
 use pyo3::ffi;
 
+/// `__setattr__`: an attribute may make the future part of a cycle.
+pub(super) unsafe extern "C" fn set_attribute(
+    object: *mut ffi::PyObject,
+    name: *mut ffi::PyObject,
+    value: *mut ffi::PyObject,
+) -> c_int {
+    // SAFETY: called by the interpreter with live objects; `value` is null for a deletion.
+    unsafe {
+        if ffi::PyObject_GC_IsTracked(object) == 0 {
+            ffi::PyObject_GC_Track(object.cast());
+        }
+        ffi::PyObject_GenericSetAttr(object, name, value)
+    }
+}
+
 // Public from 3.13 on, and the same under another name before.
 #[cfg(Py_3_12)]
 unsafe extern "C" {

@@ -8,7 +8,8 @@ use std::sync::OnceLock;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::layout::{Fields, set_attribute};
+use super::dict::set_attribute;
+use super::layout::Fields;
 use crate::object::Owned;
 
 /// One type of futures.

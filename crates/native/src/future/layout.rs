@@ -14,7 +14,7 @@ use super::app;
 use super::dict::{clear_dict, visit_dict};
 use super::kind::{is_app_future, is_future, plain};
 use crate::engine::Engine;
-use crate::object::Owned;
+use crate::object::{Owned, may_be_in_a_cycle};
 
 /// What every future holds beyond its base class.
 #[repr(C)]
@@ -159,20 +159,6 @@ impl<'py> FutureRef<'py> {
     }
 }
 
-/// Whether the collector may have to know of whoever refers to `object`: it is tracked, or may be one day.
-///
-/// # Safety
-/// `object` is live and the interpreter is held.
-#[inline]
-pub(super) unsafe fn may_be_in_a_cycle(object: *mut ffi::PyObject) -> bool {
-    // SAFETY: passed on from the caller. Dicts become tracked with their first item that is; a tuple that the collector
-    // has let go of stays so.
-    unsafe {
-        ffi::PyObject_IS_GC(object) != 0
-            && (ffi::PyTuple_CheckExact(object) == 0 || ffi::PyObject_GC_IsTracked(object) != 0)
-    }
-}
-
 /// Makes the future of a task.
 ///
 /// # Errors
@@ -298,18 +284,4 @@ pub(super) unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
         clear_dict(object);
     }
     0
-}
-
-pub(super) unsafe extern "C" fn set_attribute(
-    object: *mut ffi::PyObject,
-    name: *mut ffi::PyObject,
-    value: *mut ffi::PyObject,
-) -> c_int {
-    // SAFETY: called by the interpreter with live objects; `value` is null for a deletion.
-    unsafe {
-        if ffi::PyObject_GC_IsTracked(object) == 0 {
-            ffi::PyObject_GC_Track(object.cast());
-        }
-        ffi::PyObject_GenericSetAttr(object, name, value)
-    }
 }
