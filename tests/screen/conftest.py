@@ -2,16 +2,28 @@
 
 import importlib.util
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from threadpoolctl import threadpool_limits
+
+from gristmill.screen.design import lacking
 
 if TYPE_CHECKING:
     from gristmill.screen.data import Property
     from gristmill.screen.surrogate import Surrogate
 
 MISSING = [name for name in ("rdkit", "numpy", "datamol") if importlib.util.find_spec(name) is None]
+
+
+def reason(module_path: Path) -> str | None:
+    """Why the tests of a module cannot run here."""
+    if MISSING:
+        return f"requirements/screen.txt: {', '.join(MISSING)} missing"
+    return lacking() if module_path.name.startswith("test_design") else None
+
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -20,14 +32,23 @@ class NotInstalled(pytest.Module):
     """A test module that cannot be imported here and says what it lacks."""
 
     def collect(self) -> list[pytest.Item]:
-        lacking = ", ".join(MISSING)
-        pytest.skip(f"requirements/screen.txt: {lacking} missing", allow_module_level=True)
+        pytest.skip(reason(self.path) or "", allow_module_level=True)
 
 
 def pytest_pycollect_makemodule(
     module_path: Path, parent: pytest.Collector
 ) -> pytest.Module | None:
-    return NotInstalled.from_parent(parent, path=module_path) if MISSING else None
+    return NotInstalled.from_parent(parent, path=module_path) if reason(module_path) else None
+
+
+@pytest.fixture(autouse=True, scope="session")
+def single_thread() -> Iterator[None]:
+    """The quantum code with one thread, as workers have it: several sum in another order each time."""
+    if lacking() is None:
+        with threadpool_limits(1):
+            yield
+    else:
+        yield
 
 
 @pytest.fixture(scope="session")

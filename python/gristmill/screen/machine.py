@@ -5,7 +5,7 @@ import platform
 from importlib import metadata
 from pathlib import Path
 
-PACKAGES = ("gristmill", "rdkit", "numpy", "datamol")
+PACKAGES = ("gristmill", "rdkit", "numpy", "datamol", "tblite")
 
 
 def cpu_name() -> str:

@@ -6,7 +6,7 @@ Every text that comes from data is escaped.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from importlib import resources
 from string import Template
@@ -27,7 +27,7 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 
 @dataclass(frozen=True)
 class Findings:
-    """All that the report says; times in seconds."""
+    """All that the report says; times in seconds. `candidates` are for the design loop behind it."""
 
     outcome: Outcome
     cards: list[Card]
@@ -41,6 +41,7 @@ class Findings:
     rule_titles: list[str]
     command: str
     machine: dict[str, str]
+    candidates: list[str] = field(default_factory=list)
 
     @property
     def task_count(self) -> int:
@@ -153,8 +154,8 @@ def _counted(found: Findings) -> str:
     )
 
 
-def html(found: Findings) -> str:
-    """The whole page."""
+def html(found: Findings, design: str = "") -> str:
+    """The whole page; `design` is the section of the design loop, if there was one."""
     template = resources.files("gristmill.screen").joinpath("page.html").read_text("utf-8")
     first = found.surrogates[0]
     return Template(template).substitute(
@@ -177,6 +178,7 @@ def html(found: Findings) -> str:
         folds=str(FOLD_COUNT),
         quality="".join(map(_quality_rows, found.surrogates)),
         parities="".join(map(_parity, found.surrogates)),
+        design=design,
         timing_note=escape(timing_note(found)),
         asked=f"{found.task_count:,}",
         timings=_timings(found),

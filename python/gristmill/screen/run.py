@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gristmill.screen import data, library, machine, ranking, surrogate, timing
 from gristmill.screen.data import Molecule
+from gristmill.screen.design.candidates import candidates
 from gristmill.screen.progress import Progress
 from gristmill.screen.ranking import Ranking
 from gristmill.screen.report import Findings
@@ -29,8 +30,12 @@ def run(
     seed: int,
     command: str,
     open_executor: timing.OpenExecutor = timing.open_executor,
+    candidate_count: int = 0,
 ) -> Findings:
-    """Runs the job with `count` molecules; `open_executor` opens the engine that is screened on."""
+    """Runs the job with `count` molecules; `open_executor` opens the engine that is screened on.
+
+    Up to `candidate_count` molecules are picked for the design loop, from the real ones at least.
+    """
     start = time.perf_counter()
     _say("training on the measured values")
     measured = [data.solubility(), data.hydration()]
@@ -55,6 +60,7 @@ def run(
     done = ranked.outcome.scored_count + ranked.outcome.unreadable_count
     if done < count:
         _say(f"the rules give {done:,} different molecules, fewer than the {count:,} asked for")
+    walk = shelf.molecules(max(count, shelf.real_count))
     _say(f"comparing the engines on {len(sample):,} molecules")
     return Findings(
         outcome=ranked.outcome,
@@ -69,6 +75,7 @@ def run(
         rule_titles=shelf.rule_titles,
         command=command,
         machine=machine.description(),
+        candidates=candidates(walk, candidate_count),
     )
 
 
