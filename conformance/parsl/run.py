@@ -81,7 +81,7 @@ def _run(run: str, config: str, source: Path) -> dict[str, Any]:
 
 
 def _environment() -> dict[str, str]:
-    """The plugin is found here, Parsl looks its own programs up by name, and some tests read the log of single tasks."""
+    """The plugin is found here, Parsl finds its programs by name, and some tests read the log of single tasks."""
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     ours = {"PATH": programs, "PYTHONPATH": str(_HERE), "GRISTMILL_LOG_TASKS": "1"}
     return {**os.environ, **ours}

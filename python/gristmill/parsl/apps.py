@@ -11,7 +11,7 @@ from gristmill.parsl.loader import dfk
 from gristmill.parsl.walltime import limited
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 #: Arguments that mean something to the kernel; their defaults are those of the app's own signature.
 _SPECIAL = ("stdout", "stderr", "walltime", "parsl_resource_specification", "outputs", "inputs")
@@ -47,7 +47,7 @@ class AppBase:
         self.kwargs = self._defaults()
 
     def _defaults(self) -> dict[str, Any]:
-        parameters = signature(self.func).parameters
+        parameters = _parameters(self.func)
         return {
             name: parameters[name].default
             for name in _SPECIAL
@@ -128,7 +128,7 @@ class BashApp(AppBase):
 
     def _defaults(self) -> dict[str, Any]:
         # All of them: the command line may be made from any.
-        parameters = signature(self.func).parameters.items()
+        parameters = _parameters(self.func).items()
         return {name: one.default for name, one in parameters if one.default is not Parameter.empty}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -142,6 +142,14 @@ class BashApp(AppBase):
             ignore_for_cache=self.ignore_for_cache,
             app_kwargs={**_copied(self.kwargs), **kwargs},
         )
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, Parameter]:
+    try:
+        return signature(function).parameters
+    except ValueError:
+        # A built-in function that does not say: it has no arguments that mean something to the kernel.
+        return {}
 
 
 def _copied(defaults: dict[str, Any]) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def open_stream(stream: str, wanted: Any) -> IO[str] | None:
 
 
 def _run(name: str, command: str, streams: dict[str, Any], walltime: float | None) -> int:
-    """Runs the command in a process group of its own, which never outlives this call."""
+    """Runs the command in a process group of its own, which is killed as a whole when the call ends before it."""
     try:
         process = subprocess.Popen(
             command, shell=True, executable="/bin/bash", close_fds=False, process_group=0, **streams

@@ -76,6 +76,14 @@ class EngineFuture(AppFuture):
         """The name of the task's state, one of ``States``."""
         return self._status().name
 
+    def cancel(self, running: bool = True, grace: float = 1.0) -> bool:
+        """Cancels the task, one that runs too.
+
+        :param running: whether a task that has started is to be interrupted.
+        :param grace: seconds that an interrupted task has to end; then its worker is killed.
+        """
+        return bool(super().cancel(running, grace))  # type: ignore[misc]
+
     @staticmethod
     def _translated(future: Any, error: BaseException) -> BaseException:
         """Says by Parsl's names what the engine said; called once, for what the task did not raise itself."""

@@ -121,6 +121,10 @@ class BadCheckpoint(DataFlowException):
         return self.reason
 
 
+#: How many tasks a message about a chain of failures names.
+_WAY_MAX = 100
+
+
 class PropagatedException(DataFlowException):
     """Other tasks failed, and so this one did.
 
@@ -141,20 +145,33 @@ class PropagatedException(DataFlowException):
         self.dependent_exceptions_tids = dependent_exceptions_tids
         self.task_id = task_id
         self._failure_description = failure_description
-        self.__cause__, self._cause_sequence = self._root()
+        if dependent_exceptions_tids:
+            first, _ = dependent_exceptions_tids[0]
+            # Of a long chain each link has the root already.
+            self.__cause__ = first.__cause__ if isinstance(first, PropagatedException) else first
 
     def __str__(self) -> str:
-        way = " <- ".join(self._cause_sequence)
-        return f"{self._failure_description} for task {self.task_id}. The representative cause is via {way}"
+        return (
+            f"{self._failure_description} for task {self.task_id}. "
+            f"The representative cause is via {' <- '.join(self._way())}"
+        )
 
-    def _root(self) -> tuple[BaseException, list[str]]:
+    def __repr__(self) -> str:
+        # Not its arguments: a chain of failures may be deeper than the stack.
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def _way(self) -> list[str]:
+        """From the nearest task to the root."""
         failure: BaseException = self
-        way = []
+        way: list[str] = []
         while isinstance(failure, PropagatedException) and failure.dependent_exceptions_tids:
             others = " (+ others)" if len(failure.dependent_exceptions_tids) > 1 else ""
             failure, described = failure.dependent_exceptions_tids[0]
             way.append(described + others)
-        return failure, way
+        left_out = len(way) - _WAY_MAX
+        if left_out > 0:
+            way[_WAY_MAX // 2 : -_WAY_MAX // 2] = [f"({left_out} more)"]
+        return way
 
 
 class DependencyError(PropagatedException):

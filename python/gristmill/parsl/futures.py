@@ -7,6 +7,8 @@ from concurrent.futures import CancelledError, Future
 from concurrent.futures._base import CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED, PENDING
 from typing import TYPE_CHECKING, Any
 
+from gristmill.parsl.states import States
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -27,6 +29,9 @@ class AppFuture:
     """
 
     __slots__ = ()
+
+    #: Else Python would iterate by asking for items for ever: each is a future, and there is always a next one.
+    __iter__ = None
 
     task_record: TaskRecord
     _outputs: Sequence[DataFuture] = ()
@@ -120,6 +125,10 @@ class GraphFuture(AppFuture, Future[Any]):
         """
         kernel = self.task_record.dfk
         return bool(kernel.cancel_task(self.task_record, running, grace))
+
+    def running(self) -> bool:
+        """Whether an attempt was given to the executor, or what a join app waits for."""
+        return self.task_record.status in (States.launched, States.joining)
 
 
 class DataFuture(Future[Any]):

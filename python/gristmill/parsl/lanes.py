@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gristmill import _native
+from gristmill._errors import GristmillError
 from gristmill.parsl.dependencies import DEEP_DEPENDENCY_RESOLVER
 from gristmill.parsl.engine_futures import EngineFuture
 from gristmill.parsl.executors.engine import GristmillExecutor
@@ -60,7 +61,8 @@ class Lane:
             return None
         try:
             future = self._native.submit(self, self._function, args, kwargs or None, self._ledger)
-        except _native.ForeignFuture:
+        except (_native.ForeignFuture, GristmillError):
+            # What cannot be submitted fails the task, by way of the graph, and not the call.
             return None
         if self._watch is not None:
             self._watch(future, args, kwargs)

@@ -165,14 +165,20 @@ class _Mirror(ModuleType):
             return self.__dir__()
         if name.startswith("__"):
             raise AttributeError(name)
-        for module in self._modules():
-            if hasattr(module, name):
-                value = getattr(module, name)
-                break
-        else:
-            value = self._part(name)
+        value = self._find(name)
         setattr(self, name, value)
         return value
+
+    def _find(self, name: str) -> Any:
+        # Modules first: those behind this one have attributes of these names too, which are not mirrored.
+        path = f"{self._mirrored_path}.{name}"
+        if is_mirrored(path):
+            return importlib.import_module(f"gristmill.{path}")
+        for module in self._modules():
+            if hasattr(module, name):
+                return getattr(module, name)
+        hint = "" if is_parsl_installed() else "; if it is a part of Parsl: pip install parsl"
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}{hint}")
 
     def __dir__(self) -> list[str]:
         """What ``import *`` gives: the public names of all modules behind this one."""
@@ -186,13 +192,6 @@ class _Mirror(ModuleType):
                 yield importlib.import_module(_OURS + home)
         if has_parsl(path):
             yield importlib.import_module(f"parsl.{path}")
-
-    def _part(self, name: str) -> ModuleType:
-        path = f"{self._mirrored_path}.{name}"
-        if is_mirrored(path):
-            return importlib.import_module(f"gristmill.{path}")
-        hint = "" if is_parsl_installed() else "; if it is a part of Parsl: pip install parsl"
-        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}{hint}")
 
 
 def _public(module: ModuleType) -> list[str]:

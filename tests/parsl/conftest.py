@@ -1,0 +1,75 @@
+"""Kernels for all tests of the Parsl surface: on threads of this process, and on Gristmill's engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gristmill
+from gristmill import Config, DataFlowKernel, GristmillExecutor, ThreadPoolExecutor
+
+from stage import Gate
+
+
+def configuration(kind: str, folder: Path, **options: Any) -> Config:
+    """One executor, ``here``, that runs two tasks at a time."""
+    executor: Any = (
+        ThreadPoolExecutor(label="here", max_threads=2)
+        if kind == "threads"
+        else GristmillExecutor(label="here", max_workers=2)
+    )
+    options = {"initialize_logging": False, "executors": [executor], **options}
+    return Config(run_dir=str(folder / "runs"), **options)
+
+
+@pytest.fixture(scope="module", params=["threads", "engine"])
+def kernel(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[DataFlowKernel]:
+    """A loaded kernel for the tests of a module that do it no harm."""
+    folder = tmp_path_factory.mktemp(request.param)
+    with gristmill.load(configuration(request.param, folder)) as kernel:
+        yield kernel
+
+
+@pytest.fixture
+def engine_only(kernel: DataFlowKernel) -> DataFlowKernel:
+    """The loaded kernel, for what threads cannot do."""
+    if not isinstance(kernel.executors["here"], GristmillExecutor):
+        pytest.skip("threads of this process cannot do it")
+    return kernel
+
+
+MakeKernel = Callable[..., DataFlowKernel]
+
+
+@pytest.fixture
+def make_kernel(tmp_path: Path) -> Iterator[MakeKernel]:
+    """Makes kernels that are not loaded and end with the test: ``make_kernel("threads", retries=1)``."""
+    made: list[DataFlowKernel] = []
+
+    def make(kind: str, **options: Any) -> DataFlowKernel:
+        made.append(DataFlowKernel(configuration(kind, tmp_path, **options)))
+        return made[-1]
+
+    yield make
+    for kernel in made:
+        if not kernel.cleanup_called:
+            kernel.cleanup()
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    """A gate that opens when the test ends."""
+    made = Gate(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def hold(make_kernel: MakeKernel, gate: Gate) -> Gate:
+    """A gate that opens before the test's own kernels end."""
+    return gate
