@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gristmill.parsl.files import PLAIN_TYPES, is_file
+from gristmill.parsl.dependencies import FUTURELESS_TYPES
+from gristmill.parsl.files import is_file
 from gristmill.parsl.futures import DataFuture
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ STREAMS = ("stdout", "stderr")
 
 def all_plain(values: Iterable[Any]) -> bool:
     """Whether none of the values can be a file or hold a future."""
-    return PLAIN_TYPES.issuperset(map(type, values))
+    return FUTURELESS_TYPES.issuperset(map(type, values))
 
 
 def name_streams(task: TaskRecord, name: Callable[[TaskRecord, str], Any]) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 #: What cannot hold a future: asked first, because most arguments are one of these.
-_PLAIN = frozenset({int, float, str, bytes, bool, type(None), complex})
+FUTURELESS_TYPES = frozenset({int, float, str, bytes, bool, type(None), complex})
 
 
 @dataclass
@@ -48,7 +48,7 @@ def _parts(value: object) -> Iterator[object]:
 
 
 def _gather_deep(value: object) -> Sequence[Future[Any]]:
-    if type(value) in _PLAIN:
+    if type(value) in FUTURELESS_TYPES:
         return ()
     if isinstance(value, Future):
         return [value]
@@ -62,7 +62,7 @@ def _gather_deep(value: object) -> Sequence[Future[Any]]:
             waiting.pop()
         elif isinstance(part, Future):
             found.append(part)
-        elif type(part) not in _PLAIN and id(part) not in seen:
+        elif type(part) not in FUTURELESS_TYPES and id(part) not in seen:
             seen.add(id(part))
             waiting.append(_parts(part))
     return found
@@ -75,7 +75,7 @@ def _unwrap_deep(value: object) -> object:
     """A container without futures stays the very object; one with some becomes a new one."""
     if isinstance(value, Future):
         return value.result()
-    if type(value) in _PLAIN or not _gather_deep(value):
+    if type(value) in FUTURELESS_TYPES or not _gather_deep(value):
         return value
     kind = type(value)
     if kind is dict:

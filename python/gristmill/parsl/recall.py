@@ -8,8 +8,8 @@ from concurrent.futures._base import FINISHED
 from typing import TYPE_CHECKING, Any
 
 from gristmill.parsl.checkpoint import MISSING
-from gristmill.parsl.dependencies import DEEP_DEPENDENCY_RESOLVER
-from gristmill.parsl.files import PLAIN_TYPES, is_file
+from gristmill.parsl.dependencies import DEEP_DEPENDENCY_RESOLVER, FUTURELESS_TYPES
+from gristmill.parsl.files import is_file
 from gristmill.parsl.futures import AppFuture
 from gristmill.parsl.lanes import SPECIAL
 from gristmill.parsl.memoization import BasicMemoizer
@@ -93,7 +93,7 @@ class Recall:
 def _has_to_wait(values: Iterable[Any]) -> bool:
     """Whether one of the values is a file, or has a future in it."""
     for value in values:
-        if type(value) in PLAIN_TYPES:
+        if type(value) in FUTURELESS_TYPES:
             continue
         if is_file(value) or DEEP_DEPENDENCY_RESOLVER.traverse_to_gather(value):
             return True

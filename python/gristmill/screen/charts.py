@@ -118,15 +118,10 @@ def histogram(values: NDArray[np.float64], x_title: str, bin_width: float = 0.25
     return frame.svg(bars, f"Distribution of {x_title}", x_title, "molecules")
 
 
-def parity(
-    measured: NDArray[np.float64],
-    predicted: NDArray[np.float64],
-    unit: str,
-    known: str = "measured",
-) -> str:
+def parity(measured: NDArray[np.float64], predicted: NDArray[np.float64], unit: str) -> str:
     """Draws held-out predictions against measured values; the line is where both are equal."""
     both = np.concatenate([measured, predicted])
-    margin = 0.03 * float(np.ptp(both)) or 1.0
+    margin = 0.03 * float(np.ptp(both))
     reach = (float(both.min()) - margin, float(both.max()) + margin)
     frame = Frame(reach, reach)
     dots = "".join(
@@ -138,4 +133,4 @@ def parity(
         f"L{frame.across(reach[1]):.1f} {frame.up(reach[1]):.1f}'/>"
     )
     body = f"{line}<g class='dots'>{dots}</g>"
-    return frame.svg(body, f"Predicted against {known}", f"{known}, {unit}", f"predicted, {unit}")
+    return frame.svg(body, "Predicted against measured", f"measured, {unit}", f"predicted, {unit}")

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from html import escape
 from itertools import accumulate
 
-import numpy as np
-
 from gristmill.screen import charts
 from gristmill.screen.design import printed
 from gristmill.screen.design.outcome import BEST_COUNT, Design, values_of
@@ -30,7 +28,7 @@ def section(design: Design) -> str:
         "<div class='scroll'><table><thead><tr><th class='number'>Rank</th><th>Structure</th>"
         "<th class='number'>Ionisation<br>eV</th><th class='number'>Predicted before<br>eV</th>"
         f"<th class='number'>Round</th><th>Molecule</th></tr></thead><tbody>{best}</tbody>"
-        f"</table></div><div class='charts'>{_course(design)}{_parity(design)}</div>"
+        f"</table></div><div class='charts'>{_course(design)}</div>"
         "<div class='scroll'><table><thead><tr><th>Round</th><th class='number'>Simulated</th>"
         "<th class='number'>Mean<br>eV</th><th class='number'>Best so far<br>eV</th>"
         "<th class='number'>Error before<br>RMSE, eV</th><th class='number'>Ended after<br>s</th>"
@@ -80,22 +78,12 @@ def _series(frame: charts.Frame, values: Sequence[float], kind: str) -> str:
         f"<circle cx='{frame.across(place):.1f}' cy='{frame.up(value):.1f}' r='2.4'/>"
         for place, value in enumerate(values, 1)
     )
-    line = "".join(
-        f"{'L' if place > 1 else 'M'}{frame.across(place):.1f} {frame.up(value):.1f}"
+    steps = "".join(
+        f"H{frame.across(place):.1f}V{frame.up(value):.1f}"
         for place, value in enumerate(accumulate(values, max), 1)
     )
-    return f"<g class='{kind}'>{dots}</g><path class='course {kind}' d='{line}'/>"
-
-
-def _parity(design: Design) -> str:
-    """Draws what was predicted of each chosen molecule against what it turned out to be."""
-    pairs = [(value, said) for value, said, _, _ in printed.ranked(design) if said is not None]
-    if not pairs:
-        return ""
-    simulated, predicted = np.array(pairs).T
-    chart = charts.parity(simulated, predicted, "eV", known="simulated")
-    caption = "What the surrogate said of each molecule before it was simulated."
-    return f"<figure>{chart}<figcaption>{caption}</figcaption></figure>"
+    start = f"M{frame.across(1):.1f} {frame.up(values[0]):.1f}"
+    return f"<g class='{kind}'>{dots}</g><path class='course {kind}' d='{start}{steps}'/>"
 
 
 def _failures(design: Design) -> str:
