@@ -133,6 +133,19 @@ def test_a_reader_in_the_middle_of_its_transaction_does_not_hold_up_the_run(tmp_
     database.close()
 
 
+def test_a_run_may_begin_while_somebody_reads(tmp_path: Path) -> None:
+    Database(tmp_path / "it.db").close()
+    reader = sqlite3.connect(tmp_path / "it.db", isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM block").fetchone()
+    database = Database(tmp_path / "it.db")
+    reader.execute("COMMIT")
+    reader.close()
+    database.write([block("written")])
+    database.close()
+    assert statuses(tmp_path / "it.db") == ["written"]
+
+
 def test_a_closed_database_is_one_file(tmp_path: Path) -> None:
     database = Database(tmp_path / "it.db")
     database.write([block("written")])

@@ -202,6 +202,13 @@ def test_the_engines_node_is_there_and_then_no_longer_active(tmp_path: Path) -> 
     ]
 
 
+def test_a_task_can_be_joined_with_its_node(tmp_path: Path) -> None:
+    with monitored.run(tmp_path):
+        app(double)(4).result()
+    joined = "SELECT task_id, worker_count FROM try JOIN node USING (run_id, block_id, hostname)"
+    assert query(tmp_path, joined) == [(0, 2)]
+
+
 def test_without_measuring_the_engine_says_when_a_task_ran(tmp_path: Path) -> None:
     with monitored.run(tmp_path, resource_monitoring_enabled=False):
         assert app(double)(4).result() == 8

@@ -6,11 +6,12 @@ without its last batch.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gristmill.parsl.monitoring.schema import definitions
+from gristmill.parsl.monitoring.schema import COLUMNS, definitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 Rows = tuple[str, "Sequence[Sequence[Any]]"]
 
 _SCHEME = "sqlite:///"
-#: Seconds that SQLite itself waits for another program's transaction.
-_BUSY_S = 5.0
+#: Milliseconds that SQLite itself waits for another program's transaction.
+_BUSY_MS = 5_000
 
 
 def path_of(url: str) -> Path:
@@ -49,18 +50,28 @@ class Database:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._connection = sqlite3.connect(
-            path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+            path, timeout=0, isolation_level=None, check_same_thread=False
         )
         try:
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            # A batch is lost with the machine's power and not with the program; the database is sound after both.
-            self._connection.execute("PRAGMA synchronous = NORMAL")
+            self._write_ahead()
+            self._connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
             self._make_tables()
         except BaseException:
             self._connection.close()
             raise
 
+    def _write_ahead(self) -> None:
+        """Where that can be: not while somebody reads, nor on every file system. Then readers and writer wait."""
+        with contextlib.suppress(sqlite3.OperationalError):
+            (mode,) = self._connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            if mode == "wal":
+                # A batch is lost with the machine's power and not with the program; the database is sound after both.
+                self._connection.execute("PRAGMA synchronous = NORMAL")
+
     def _make_tables(self) -> None:
+        found = self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        if {name for (name,) in found} >= COLUMNS.keys():
+            return
         self._connection.execute("BEGIN IMMEDIATE")
         for statement in definitions():
             self._connection.execute(statement)

@@ -8,47 +8,54 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from gristmill.parsl.dependencies import DEEP_DEPENDENCY_RESOLVER
+from gristmill.parsl.monitoring.facts import OWN_BLOCK
 from gristmill.parsl.monitoring.measure import Measured
+from gristmill.parsl.monitoring.writer import EVENTS_MAX
 from gristmill.parsl.states import States
 from gristmill.parsl.tasks import TaskRecord
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gristmill.parsl.monitoring.rows import Batch
 
 #: Of how many calls one batch asks whether they are final: with millions outstanding it takes a few batches to see all.
 _LOOKS_MAX = 50_000
+#: What is kept of a call until it is rendered.
+_PARTS = 4
+#: As many calls as of other events may wait to be rendered.
+_NEW_MAX = _PARTS * EVENTS_MAX
 
 
 class EngineCalls:
-    """The calls that are not final yet; used by the writer's thread alone."""
+    """The calls that are not final yet; all but ``called`` is for the writer's thread alone.
 
-    def __init__(self) -> None:
+    :param make_room: waits until a list that waits to be rendered is no longer than a length.
+    """
+
+    def __init__(self, make_room: Callable[[deque[Any], int], None]) -> None:
+        self._make_room = make_room
+        #: Future, arguments, named ones and time, one after the other: a tuple for each call would be more for the
+        #: collector to look at than the calls themselves.
+        self._new: deque[Any] = deque()
         self._unfinished: deque[tuple[TaskRecord, Any]] = deque()
 
-    def begin(
-        self, batch: Batch, future: Any, args: tuple[Any, ...], kwargs: dict[str, Any], at: float
-    ) -> None:
-        """A call was submitted, at so many seconds since the epoch."""
-        gather = DEEP_DEPENDENCY_RESOLVER.traverse_to_gather
-        lane = future._app
-        record = TaskRecord(
-            id=future.tid,
-            dfk=None,
-            executor=lane.label,
-            func=lane.app.plain_function,
-            func_name=lane.app.__name__,
-            # The arguments are the task's: a record is kept longer.
-            args=(),
-            kwargs={},
-            resource_specification={},
-            depends=[one for value in (*args, *kwargs.values()) for one in gather(value)],
-            memoize=False,
-            time_invoked=at,
-        )
-        batch.moved(record, States.pending, at, 0, (None, None), [])
-        self._unfinished.append((record, future))
+    def called(self, future: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A call was submitted."""
+        self._new.extend((future, args, kwargs or None, time.time()))
+        if len(self._new) > _NEW_MAX:
+            self._make_room(self._new, _NEW_MAX)
 
-    def look(self, batch: Batch, all_of_them: bool = False) -> None:
+    def begin(self, batch: Batch) -> None:
+        """Takes in those that were submitted since."""
+        take = self._new.popleft
+        for _ in range(len(self._new) // _PARTS):
+            future, args, kwargs, at = take(), take(), take(), take()
+            record = _record(future, (*args, *kwargs.values()) if kwargs else args, at)
+            batch.moved(record, States.pending, at, 0, (None, None), [])
+            self._unfinished.append((record, future))
+
+    def look(self, batch: Batch, all_of_them: bool) -> None:
         """Finds those that have become final since."""
         count = len(self._unfinished)
         for _ in range(count if all_of_them else min(count, _LOOKS_MAX)):
@@ -60,6 +67,25 @@ class EngineCalls:
             if state == "running" and record.status is States.pending:
                 _launch(batch, record, future.tags())
             self._unfinished.append((record, future))
+
+
+def _record(future: Any, arguments: tuple[Any, ...], at: float) -> TaskRecord:
+    gather = DEEP_DEPENDENCY_RESOLVER.traverse_to_gather
+    lane = future._app
+    return TaskRecord(
+        id=future.tid,
+        dfk=None,
+        executor=lane.label,
+        func=lane.app.plain_function,
+        func_name=lane.app.__name__,
+        # The arguments are the task's: a record is kept longer.
+        args=(),
+        kwargs={},
+        resource_specification={},
+        depends=[one for value in arguments for one in gather(value)],
+        memoize=False,
+        time_invoked=at,
+    )
 
 
 def _launch(batch: Batch, record: TaskRecord, tags: dict[str, int]) -> None:
@@ -75,7 +101,8 @@ def _end(batch: Batch, record: TaskRecord, future: Any) -> None:
     _launch(batch, record, tags)
     if "started" in tags and "ended" in tags:
         began, ended = _after(record, tags["started"]), _after(record, tags["ended"])
-        batch.ran(record.id, 0, record.executor, Measured(platform.node(), 0, began, ended, []))
+        found = Measured(platform.node(), OWN_BLOCK, 0, began, ended, [])
+        batch.ran(record.id, 0, record.executor, found)
     record.time_returned = _after(record, tags["drained"]) if "drained" in tags else time.time()
     record.status = future._status()
     failures = []

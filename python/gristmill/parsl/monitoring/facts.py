@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger("parsl.gristmill.monitoring")
 
 
+#: The block of our own workers, which no provider made.
+OWN_BLOCK = "0"
+
 _STATE_NAMES = {state: state.name for state in States} | {States.cancelled: States.failed.name}
 
 

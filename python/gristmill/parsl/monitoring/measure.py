@@ -21,6 +21,8 @@ class Measured(NamedTuple):
     """What is known of one call from where it ran."""
 
     hostname: str
+    #: The block that the worker is in, where a provider made it.
+    block_id: str | None
     pid: int
     #: Seconds since the epoch.
     began: float
@@ -57,8 +59,9 @@ def run_measured(
 
 def _begin(interval: float) -> Callable[[], tuple[Any, ...]]:
     began = time.time()
+    where = (os.uname().nodename, os.environ.get("PARSL_WORKER_BLOCK_ID"), os.getpid())
     if not interval:
-        return lambda: (os.uname().nodename, os.getpid(), began, time.time(), [])
+        return lambda: (*where, began, time.time(), [])
     from gristmill.parsl.monitoring import sampling
 
     watch = sampling.begin(interval)
@@ -66,7 +69,7 @@ def _begin(interval: float) -> Callable[[], tuple[Any, ...]]:
     def finish() -> tuple[Any, ...]:
         ended = time.time()
         readings = [tuple(reading) for reading in sampling.end(watch)]
-        return os.uname().nodename, os.getpid(), began, ended, readings
+        return *where, began, ended, readings
 
     return finish
 
@@ -94,5 +97,5 @@ def taken_from(error: BaseException) -> Measured | None:
 def _restore(found: tuple[Any, ...]) -> Measured:
     from gristmill.parsl.monitoring.readings import Reading
 
-    hostname, pid, began, ended, readings = found
-    return Measured(hostname, pid, began, ended, [Reading(*reading) for reading in readings])
+    *where_and_when, readings = found
+    return Measured._make((*where_and_when, [Reading(*reading) for reading in readings]))

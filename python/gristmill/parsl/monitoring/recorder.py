@@ -13,6 +13,7 @@ from gristmill._native import Future as NativeFuture
 from gristmill._native import cpu_count
 from gristmill.parsl.executors.engine import GristmillExecutor
 from gristmill.parsl.monitoring import facts
+from gristmill.parsl.monitoring.blocks import Blocks
 from gristmill.parsl.monitoring.engine_calls import EngineCalls
 from gristmill.parsl.monitoring.measure import Measured, measured, taken_from, value_in
 from gristmill.parsl.monitoring.monitor import Monitor, Watch
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 #: Of how many functions the measured ones are kept: a worker that knows a function is not sent it again.
 _FUNCTIONS_MAX = 256
-#: The block that our own workers are in, which no provider made.
-_NO_BLOCK = "0"
 
 
 class Recorder(Monitor):
@@ -49,9 +48,11 @@ class Recorder(Monitor):
         self._is_measuring = hub.resource_monitoring_enabled
         #: By the identity of a function: it and what was made of it, for executors that take readings or not.
         self._measured: dict[tuple[int, bool], tuple[Any, Callable[..., Any]]] = {}
-        self._has_nodes = False
-        self._calls = EngineCalls()
+        #: Labels of those executors whose workers are ours.
+        self._engines: set[str] = set()
+        self._blocks: Blocks | None = None
         self._is_closing = False
+        self._calls = EngineCalls(lambda *waiting: self._writer.make_room(*waiting))
         self._writer = Writer(hub.open(kernel.config.run_dir), self._render)
         self._put = self._writer.put
         row = began(hub, kernel)
@@ -60,7 +61,11 @@ class Recorder(Monitor):
         atexit.register(self.close)
 
     def add_executor(self, executor: Any) -> None:
-        """Records the node that our own workers are on: this one."""
+        """Records the node that our own workers are on: this one; Parsl's executors say themselves where theirs are."""
+        if hasattr(executor, "poll_facade"):
+            if self._blocks is None:
+                self._blocks = Blocks(lambda table, row: self._put((Batch.add, table, row)))
+            executor.monitoring_messages = self._blocks.messages
         if not isinstance(executor, GristmillExecutor):
             return
         now = text_of(time.time())
@@ -69,7 +74,7 @@ class Recorder(Monitor):
             "run_id": self._run_id,
             "hostname": platform.node(),
             "uid": str(uuid.uuid4()),
-            "block_id": _NO_BLOCK,
+            "block_id": facts.OWN_BLOCK,
             "cpu_count": os.cpu_count() or 1,
             "total_memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
             "active": True,
@@ -78,7 +83,7 @@ class Recorder(Monitor):
             "timestamp": now,
             "last_heartbeat": now,
         }
-        self._has_nodes = True
+        self._engines.add(executor.label)
         self._put((Batch.add, "node", node))
 
     def moved(self, task: TaskRecord) -> None:
@@ -94,10 +99,7 @@ class Recorder(Monitor):
     def watch(self) -> Watch | None:
         """Calls need not be measured and are not tried again: their tags tell all that the tables want to know."""
         is_enough = not self._is_measuring and self._kernel.config.retries == 0
-        return self._called if is_enough else None
-
-    def _called(self, future: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._put((self._calls.begin, future, args, kwargs, time.time()))
+        return self._calls.called if is_enough else None
 
     def submission(
         self, task: TaskRecord, executor: Any
@@ -134,15 +136,19 @@ class Recorder(Monitor):
         if found is None and isinstance(attempt, NativeFuture):
             found = _from_tags(task, attempt)
         if found is not None:
+            if found.block_id is None and task.executor in self._engines:
+                found = found._replace(block_id=facts.OWN_BLOCK)
             self._put((Batch.ran, task.id, task.try_id, task.executor, found))
 
     def close(self) -> None:
         """Records that the run has ended, and writes all that is left."""
         atexit.unregister(self.close)
+        if self._blocks is not None:
+            self._blocks.close()
         self._is_closing = True
         now = text_of(time.time())
         self._put((Batch.change, "workflow", {"time_completed": now}))
-        if self._has_nodes:
+        if self._engines:
             self._put((Batch.change, "node", {"active": False, "last_heartbeat": now}))
         self._writer.close()
 
@@ -150,6 +156,7 @@ class Recorder(Monitor):
         batch = Batch(self._run_id, self._interval)
         for event in events:
             event[0](batch, *event[1:])
+        self._calls.begin(batch)
         self._calls.look(batch, all_of_them=self._is_closing)
         if not batch.is_empty:
             batch.change("workflow", counts(self._kernel))
@@ -162,4 +169,4 @@ def _from_tags(task: TaskRecord, attempt: NativeFuture[Any]) -> Measured | None:
     if launched is None or "started" not in tags or "ended" not in tags:
         return None
     began, ended = launched + tags["started"] / 1e9, launched + tags["ended"] / 1e9
-    return Measured(platform.node(), 0, began, ended, [])
+    return Measured(platform.node(), None, 0, began, ended, [])

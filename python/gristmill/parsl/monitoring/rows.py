@@ -36,7 +36,15 @@ _TRY = adding(
 #: What the worker knows of it.
 _RUN = adding(
     "try",
-    ("try_id", "task_id", "run_id", "task_executor", "hostname", "task_try_time_running"),
+    (
+        "try_id",
+        "task_id",
+        "run_id",
+        "task_executor",
+        "hostname",
+        "block_id",
+        "task_try_time_running",
+    ),
 )
 _TASK = adding("task", COLUMNS["task"])
 _STATUS = adding("status", COLUMNS["status"])
@@ -59,17 +67,16 @@ class Batch:
         self._interval = interval
         self._tasks: dict[int, TaskRecord] = {}
         self._tries: dict[tuple[int, int], tuple[TaskRecord, Times, list[str]]] = {}
-        #: By statement and by key: the latest row.
-        self._rows: dict[str, dict[Any, tuple[Any, ...]]] = {}
+        self._rows: dict[str, list[tuple[Any, ...]]] = {}
 
-    def add(self, table: str, row: Mapping[str, Any], key: Any = None) -> None:
-        """Adds a row of some columns; one of the same ``key`` replaces it."""
-        self._put(adding(table, tuple(row)), key, tuple(row.values()))
+    def add(self, table: str, row: Mapping[str, Any]) -> None:
+        """Adds a row of some columns."""
+        self._put(adding(table, tuple(row)), tuple(row.values()))
 
     def change(self, table: str, row: Mapping[str, Any]) -> None:
         """Changes some columns of all rows of this run."""
         statement = changing(table, tuple(row))
-        self._put(statement, self._run_id, (*row.values(), self._run_id))
+        self._put(statement, (*row.values(), self._run_id))
 
     def moved(
         self,
@@ -92,16 +99,16 @@ class Batch:
     def state(self, task_id: int, try_id: int, name: str, at: float) -> None:
         """A task is in a state."""
         row = (task_id, name, text_of(at), self._run_id, try_id)
-        self._put(_STATUS, None, row)
+        self._put(_STATUS, row)
 
     def ran(self, task_id: int, try_id: int, label: str, found: Measured) -> None:
         """An attempt has run, and this was measured."""
         self.state(task_id, try_id, "running", found.began)
         self.state(task_id, try_id, "running_ended", found.ended)
-        row = (try_id, task_id, self._run_id, label, found.hostname, text_of(found.began))
-        self._put(_RUN, (task_id, try_id), row)
+        where = (found.hostname, found.block_id)
+        self._put(_RUN, (try_id, task_id, self._run_id, label, *where, text_of(found.began)))
         for reading in found.readings:
-            self._put(_RESOURCE, None, self._resource(task_id, try_id, found, reading))
+            self._put(_RESOURCE, self._resource(task_id, try_id, found, reading))
 
     def _resource(
         self, task_id: int, try_id: int, found: Measured, reading: Reading
@@ -124,9 +131,11 @@ class Batch:
             reading.switches_involuntary - start.switches_involuntary,
         )
 
-    def _put(self, statement: str, key: Any, row: tuple[Any, ...]) -> None:
-        rows = self._rows.setdefault(statement, {})
-        rows[len(rows) if key is None else key] = row
+    def _put(self, statement: str, row: tuple[Any, ...]) -> None:
+        rows = self._rows.get(statement)
+        if rows is None:
+            rows = self._rows[statement] = []
+        rows.append(row)
 
     @property
     def is_empty(self) -> bool:
@@ -139,25 +148,26 @@ class Batch:
             self._put_task(task)
         for (_, try_id), attempt in self._tries.items():
             self._put_try(try_id, *attempt)
-        return [(statement, list(rows.values())) for statement, rows in self._rows.items()]
+        return list(self._rows.items())
 
     def _put_task(self, task: TaskRecord) -> None:
         row = facts.of_task(task)
         row["run_id"] = self._run_id
         row["task_time_invoked"] = text_of(task.time_invoked)
         row["task_time_returned"] = text_of(task.time_returned)
-        self._put(_TASK, task.id, _in_order(row))
+        self._put(_TASK, _in_order(row))
 
     def _put_try(self, try_id: int, task: TaskRecord, times: Times, failures: list[str]) -> None:
         launched, returned = map(text_of, times)
         history = ",".join(failures)
         row = (try_id, task.id, self._run_id, task.executor, launched, returned, history)
-        self._put(_TRY, None, (*row, facts.joined(task)))
+        self._put(_TRY, (*row, facts.joined(task)))
 
 
 _in_order = operator.itemgetter(*COLUMNS["task"])
 
 
+@functools.lru_cache(256)
 def text_of(at: float | None) -> str | None:
     """Seconds since the epoch as the tables have times: local, to the microsecond."""
     if at is None:

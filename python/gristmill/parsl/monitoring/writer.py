@@ -55,7 +55,7 @@ class Writer:
         """Takes an event; waits only while there are ``EVENTS_MAX`` already."""
         self._events.append(event)
         if len(self._events) > EVENTS_MAX:
-            self._wait_for_room()
+            self.make_room(self._events, EVENTS_MAX)
 
     def close(self) -> None:
         """Writes what is left and closes the database."""
@@ -63,12 +63,16 @@ class Writer:
         self._is_due.set()
         self._thread.join()
 
-    def _wait_for_room(self) -> None:
+    def make_room(self, waiting: deque[Any], size_max: int) -> None:
+        """Waits until what waits to be rendered is no longer than that.
+
+        Where nothing is written any more it is dropped: after the end, or in a fork of the program.
+        """
         self._is_due.set()
         with self._room:
-            while len(self._events) > EVENTS_MAX:
+            while len(waiting) > size_max:
                 if not self._thread.is_alive():
-                    self._events.clear()  # Closed, or this is a fork of the program, which records nothing.
+                    waiting.clear()
                 self._room.wait(self._period)
 
     def _run(self) -> None:
@@ -81,10 +85,10 @@ class Writer:
 
     def _write_all(self) -> None:
         events = [self._events.popleft() for _ in range(len(self._events))]
-        with self._room:
-            self._room.notify_all()
         try:
             batch = self._render(events)
+            with self._room:
+                self._room.notify_all()
             if batch:
                 self._write(batch)
         except Exception:

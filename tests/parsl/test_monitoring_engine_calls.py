@@ -1,0 +1,135 @@
+"""Plain calls that are monitored and not measured: the engine runs them by itself, and its tags tell of them."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections import deque
+from concurrent.futures import CancelledError
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gristmill
+from gristmill.parsl.executors import GristmillExecutor
+from gristmill.parsl.monitoring import engine_calls
+
+import monitored
+from calls import enter
+from monitored import query
+from stage import Gate
+
+STATES = "SELECT task_status_name FROM status WHERE task_id = {} ORDER BY timestamp, rowid"
+
+
+def double(number: int) -> int:
+    return 2 * number
+
+
+def fail(text: str) -> None:
+    raise ValueError(text)
+
+
+class Value:
+    """Something of which one can tell that it is gone."""
+
+
+def make() -> Value:
+    return Value()
+
+
+def run(folder: Path, **options: Any) -> Any:
+    executor = GristmillExecutor(max_workers=1)
+    return monitored.run(folder, executor=executor, resource_monitoring_enabled=False, **options)
+
+
+def test_a_plain_call_stays_with_the_engine(tmp_path: Path) -> None:
+    app = gristmill.python_app(double)
+    with run(tmp_path) as kernel:
+        app(1).result()
+        assert kernel.lanes.of(app) is not None
+    assert query(tmp_path, STATES.format(0)) == [
+        "pending",
+        "launched",
+        "running",
+        "running_ended",
+        "exec_done",
+    ]
+
+
+def test_a_call_that_may_be_tried_again_does_not(tmp_path: Path) -> None:
+    app = gristmill.python_app(fail)
+    with run(tmp_path, retries=1) as kernel:
+        assert kernel.lanes.of(app) is None
+        app("badly").exception()
+    assert (
+        query(tmp_path, "SELECT task_fail_history FROM try ORDER BY try_id")
+        == ["ValueError('badly')"] * 2
+    )
+
+
+def test_plain_calls_name_those_that_they_depend_on(tmp_path: Path) -> None:
+    with run(tmp_path):
+        first, second = gristmill.python_app(double)(1), gristmill.python_app(double)(2)
+        gristmill.python_app(pow)(first, exp=second).result()
+        gristmill.python_app(sum)([second, 5]).result()
+    assert query(tmp_path, "SELECT task_depends FROM task ORDER BY task_id") == ["", "", "0,1", "1"]
+
+
+def test_failures_of_plain_calls_are_told_apart(tmp_path: Path) -> None:
+    with run(tmp_path):
+        failed = gristmill.python_app(fail)("badly")
+        assert gristmill.python_app(double)(failed).exception() is not None
+    assert query(tmp_path, STATES.format(0))[-1] == "failed"
+    assert query(tmp_path, STATES.format(1))[-1] == "dep_fail"
+    assert query(tmp_path, "SELECT task_fail_history FROM try ORDER BY task_id") == [
+        "ValueError('badly')",
+        "",
+    ]
+    assert query(tmp_path, "SELECT task_fail_count FROM task ORDER BY task_id") == [1, 0]
+    assert query(tmp_path, "SELECT tasks_failed_count FROM workflow") == [1]
+
+
+def test_a_plain_call_that_waits_is_cancelled(tmp_path: Path, gate: Gate) -> None:
+    with run(tmp_path):
+        blocker = gristmill.python_app(enter)(gate.path)
+        gate.wait_entered()
+        waiting = gristmill.python_app(double)(blocker)
+        assert waiting.cancel()
+        with pytest.raises(CancelledError):
+            waiting.result()
+        gate.open()
+    assert query(tmp_path, STATES.format(1)) == ["pending", "failed"]
+
+
+def test_what_runs_at_the_moment_is_launched(tmp_path: Path, gate: Gate) -> None:
+    with run(tmp_path):
+        blocker = gristmill.python_app(enter)(gate.path)
+        gate.wait_entered()
+        while "launched" not in query(tmp_path, STATES.format(0)):
+            pass
+        assert query(tmp_path, STATES.format(0)) == ["pending", "launched"]
+        gate.open()
+        blocker.result()
+
+
+def test_all_calls_are_found_however_many_one_batch_looks_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_calls, "_LOOKS_MAX", 3)
+    with run(tmp_path):
+        futures = deque(map(gristmill.python_app(double), range(100)))
+        assert sum(future.result() for future in futures) == 9900
+    assert query(tmp_path, "SELECT count(*) FROM status WHERE task_status_name = 'exec_done'") == [
+        100
+    ]
+
+
+def test_a_value_lives_no_longer_than_who_wants_it(tmp_path: Path) -> None:
+    with run(tmp_path):
+        value = weakref.ref(gristmill.python_app(make)().result())
+        while not query(tmp_path, "SELECT 1 FROM status WHERE task_status_name = 'exec_done'"):
+            pass
+        gc.collect()
+        assert value() is None
