@@ -251,6 +251,38 @@ def test_an_unstarted_task_is_cancelled_at_once(
     assert not note.exists()
 
 
+class EntersWhenLoaded:
+    """Holds the worker that reads the definition of a function that captures it."""
+
+    def __init__(self, path: str, shift: int) -> None:
+        self._arguments = (path, "x" * shift)
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[str, str]]:
+        return calls.enter, self._arguments
+
+
+# How much room the last record leaves in the ring depends on all before it; of these shifts some leave too little for
+# anything else, whatever the length of the path.
+@pytest.mark.parametrize("shift", range(0, 48, 8))
+def test_a_worker_whose_ring_is_full_of_cancelled_tasks_leaves_at_the_end(
+    make_executor: MakeExecutor, gate: Gate, shift: int
+) -> None:
+    executor = make_executor(1)
+    held = executor.submit(calls.enter, gate.path)
+    gate.wait_entered()
+    captured = EntersWhenLoaded(gate.path, shift)
+    others = [executor.submit(lambda: captured)]
+    others += [executor.submit(calls.nothing) for _ in range(6000)]
+    assert all(future.cancel() for future in others)
+    executor.shutdown(wait=False)
+    gate.open()
+    assert held.result() is None
+    # Nothing is left to run, so it was told to leave; it has read no further than the definition.
+    gate.wait_entered()
+    gate.open()
+    executor.shutdown()
+
+
 def test_a_running_task_is_not_cancelled_unless_asked(executor: Executor, gate: Gate) -> None:
     held = executor.submit(calls.enter, gate.path, "fine")
     gate.wait_entered()

@@ -161,7 +161,10 @@ impl Inner {
                 if let Some(lane) = self.lanes.lane(slot) {
                     lane.ends.control.stop();
                 }
-                self.lanes.write_control(slot, Kind::Stop, &[], &[]);
+                if !self.lanes.write_control(slot, Kind::Stop, &[], &[]) {
+                    // It leaves when it has read what its ring is full of.
+                    self.lanes.touch(slot);
+                }
             }
         }
     }

@@ -3,9 +3,9 @@
 //! A wait first tells the client, which then sends only tasks that may run in it. They run here, on the stack of the
 //! waiting task, as long as there is stack to spare; anything else is declined and runs elsewhere.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use gristmill_shm::{BeginError, WorkerLane};
+use gristmill_shm::BeginError;
 use gristmill_wire::{FrameError, Kind, NestedReply, NestedRequest, TaskFlags, TaskId, Verdict};
 
 use crate::callee::Callee;
@@ -309,13 +309,6 @@ impl<C: Callee> Worker<C> {
         let used = self.stack_base.get().abs_diff(std::ptr::from_ref(&here).addr());
         self.depth.get() < DEPTH_MAX && used < self.options.stack_max && self.callee.may_nest()
     }
-
-    /// Sleeps until something is there, an interrupt is asked for, or the time is over.
-    pub(crate) fn sleep(&self, lane: &mut WorkerLane, left: Duration) {
-        let WorkerLane { tasks, control, .. } = lane;
-        let is_empty = || !tasks.has_record() && !self.running.is_interrupted();
-        let _ = control.own_bell().sleep(self.mode, is_empty, Some(left));
-    }
 }
 
 #[cfg(test)]
@@ -324,8 +317,9 @@ mod tests {
     use std::os::fd::AsFd;
     use std::rc::{Rc, Weak};
     use std::sync::Arc;
+    use std::time::Duration;
 
-    use gristmill_shm::{ClientArena, ClientLane, Segment, SegmentOptions, WorkerArena};
+    use gristmill_shm::{ClientArena, ClientLane, Segment, SegmentOptions, TakeBack, WorkerArena};
     use gristmill_wire::{
         ANSWER_WORDS, AnswerFrame, Attempt, Epoch, FunctionId, PayloadKind, ReplyKind, SlotId,
         TaskFrame,
@@ -484,5 +478,21 @@ mod tests {
             (answers.as_slice(), ended),
             (&[(1, Verdict::Returned)][..], Some(WaitEnd::Stopped))
         );
+    }
+
+    #[test]
+    fn a_worker_whose_ring_had_no_room_for_the_stop_leaves_once_it_has_read_all() {
+        let (called, answers, ended) = run(WaitMode::Runs, |client| {
+            let sequence = client.tasks.next_sequence();
+            send(client, 2, 0);
+            let ClientLane { tasks, control, .. } = client;
+            let taken = tasks.take_back(&[sequence], control.progress(), control.mode());
+            assert_eq!(taken, [(sequence, TakeBack::Taken)]);
+            // Without a body they take all that a stop would.
+            while tasks.begin(Kind::Wait, 0, 0).map(|record| record.commit()).is_ok() {}
+            control.stop();
+        });
+        assert_eq!((called.as_slice(), ended), (&[1][..], Some(WaitEnd::Stopped)));
+        assert_eq!(answers, [(2, Verdict::Skipped), (1, Verdict::Returned)]);
     }
 }

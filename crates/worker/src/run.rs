@@ -222,7 +222,10 @@ impl<C: Callee> Worker<C> {
     /// Copies the next record into `body` and lets go of it; a task is claimed, and answered at once if it must not run.
     pub(crate) fn next_step(&self, body: &mut Vec<u8>) -> Result<Step, WorkerEnd> {
         let mut lane = self.lane.borrow_mut();
-        let Some(record) = lane.tasks.peek()? else { return Ok(Step::Idle) };
+        let Some(record) = lane.tasks.peek()? else {
+            // A ring full of records that were taken back has no room for a stop.
+            return Ok(if self.control.is_stopped() { Step::Stop } else { Step::Idle });
+        };
         let step = match record.header().kind {
             Kind::Task => {
                 let claimed = self.stamps.claimed();
@@ -360,6 +363,14 @@ impl<C: Callee> Worker<C> {
             self.control.peer_bell().wake();
         }
         self.sleep(&mut lane, left);
+    }
+
+    /// Sleeps until something is there, an interrupt or a stop is asked for, or the time is over.
+    fn sleep(&self, lane: &mut WorkerLane, left: Duration) {
+        let WorkerLane { tasks, control, .. } = lane;
+        let is_empty =
+            || !tasks.has_record() && !self.running.is_interrupted() && !control.is_stopped();
+        let _ = control.own_bell().sleep(self.mode, is_empty, Some(left));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::ring;
 use gristmill_shm::Bell;
+use gristmill_sync::atomic::{AtomicU64, Ordering};
 use gristmill_sync::barrier::BarrierMode;
 use gristmill_wire::Kind;
 use loom::sync::Arc;
@@ -69,4 +70,50 @@ fn two_writers_wake_the_one_sleeper() {
             writer.join().expect("the writer returns");
         }
     });
+}
+
+/// What is said by a word beside the ring too, since the ring may have no room for it, reaches a reader that sleeps once it
+/// has read all.
+fn a_word_wakes(mode: BarrierMode) {
+    loom::model(move || {
+        let (mut producer, mut consumer) = ring(64);
+        for _ in 0..3 {
+            producer.begin(Kind::Task, 0, 0).expect("there is room for three").commit();
+        }
+        let (bell, stop) = (Arc::new(Bell::default()), Arc::new(AtomicU64::new(0)));
+        let writer = loom::thread::spawn({
+            let (bell, stop) = (Arc::clone(&bell), Arc::clone(&stop));
+            move || {
+                stop.store(1, Ordering::Release); // PAIRS: stop
+                if let Ok(record) = producer.begin(Kind::Stop, 0, 0) {
+                    record.commit();
+                }
+                bell.ring(mode);
+            }
+        });
+        let is_stopped = || stop.load(Ordering::Acquire) != 0; // PAIRS: stop
+        loop {
+            match consumer.peek().expect("no header is corrupt").map(|one| one.header().kind) {
+                Some(Kind::Stop) => break,
+                Some(_) => _ = consumer.consume(),
+                None if is_stopped() => break,
+                None => {
+                    let _ = consumer.publish_tail();
+                    bell.sleep(mode, || !consumer.has_record() && !is_stopped(), None);
+                }
+            }
+        }
+        writer.join().expect("the writer returns");
+    });
+}
+
+#[test]
+fn a_word_beside_a_full_ring_wakes_its_reader() {
+    a_word_wakes(BarrierMode::Fence);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn without_the_barriers_a_word_is_missed() {
+    a_word_wakes(BarrierMode::Absent);
 }
