@@ -13,12 +13,7 @@ from gristmill.parsl.presence import is_parsl_installed
 
 HAS_PARSL = is_parsl_installed()
 #: Hides Parsl from a program, if it is installed.
-WITHOUT_PARSL = """
-import importlib.util, sys
-find_spec = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *more: None if name == "parsl" else find_spec(name, *more)
-sys.modules["parsl"] = None; del sys.modules["parsl"]
-"""
+WITHOUT_PARSL = "import sys; sys.modules['parsl'] = None\n"
 
 NAMES = [
     ("addresses", "address_by_hostname address_by_route get_all_addresses"),

@@ -75,7 +75,7 @@ def test_a_lost_worker_has_a_budget_of_its_own(
     kernel = make_kernel("engine", retries=0, loss_retries=1)
     app = python_app(die_first, data_flow_kernel=kernel)
     assert app(str(tmp_path / "good"), 1, **named).result() == 2
-    with pytest.raises(gristmill.WorkerLost, match=r"SIGKILL|signal 9"):
+    with pytest.raises(gristmill.WorkerLost, match="SIGKILL"):
         app(str(tmp_path / "bad"), 2, **named).result()
     with pytest.raises(ValueError, match="run 1"):
         python_app(fail_first, data_flow_kernel=kernel)(str(tmp_path / "fail"), 1, **named).result()

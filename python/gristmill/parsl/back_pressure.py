@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+#: How long a wait may oversleep an interrupt that came just before it, seconds: nothing wakes a lock's waiter for it.
+_OVERSLEEP = 1.0
+
+
 class BackPressure:
     """Room for so many tasks.
 
@@ -28,27 +32,34 @@ class BackPressure:
     def __init__(self, limit: int | None, count: Callable[[], int], lock: threading.Lock) -> None:
         self._limit = limit
         self._count = count
-        self._room = threading.Condition(lock)
-        self._waiting = 0
+        self._lock = lock
+        #: Each is locked, and whoever waits is in the middle of locking it again.
+        self._waiting: list[threading.Lock] = []
         self._is_closed = False
         self._mine = threading.local()
-        self._programs = {threading.get_ident(), threading.main_thread().ident}
+        self._programs = {threading.current_thread(), threading.main_thread()}
 
     def wait_for_room(self) -> None:
         """Waits while too many tasks are outstanding, where waiting is safe. An interrupt ends it."""
-        limit = self._limit
-        if limit is None or self._count() < limit or not self._may_wait():
+        if self._has_room() or not self._may_wait():
             return
-        with self._room:
-            self._waiting += 1
-            try:
-                self._room.wait_for(lambda: self._count() < limit or self._is_closed)
-            finally:
-                self._waiting -= 1
+        door = threading.Lock()
+        door.acquire()
+        while True:
+            with self._lock:
+                if self._has_room():
+                    return
+                if door not in self._waiting:
+                    self._waiting.append(door)
+            door.acquire(timeout=_OVERSLEEP)
+
+    def _has_room(self) -> bool:
+        return self._limit is None or self._is_closed or self._count() < self._limit
 
     def _may_wait(self) -> bool:
         is_inside = getattr(self._mine, "is_inside", False)
-        return threading.get_ident() in self._programs and not is_in_step() and not is_inside
+        is_program = threading.current_thread() in self._programs
+        return is_program and not is_in_step() and not is_inside
 
     @contextmanager
     def inside_a_call(self) -> Iterator[None]:
@@ -62,11 +73,11 @@ class BackPressure:
 
     def made_room(self) -> None:
         """A task became final; called under the lock."""
-        if self._waiting:
-            self._room.notify_all()
+        while self._waiting:
+            self._waiting.pop().release()
 
     def close(self) -> None:
         """Nobody waits any more: the kernel has ended."""
-        with self._room:
+        with self._lock:
             self._is_closed = True
-            self._room.notify_all()
+            self.made_room()

@@ -304,5 +304,5 @@ def _is_client() -> bool:
     return "gristmill._zygote" not in sys.modules
 
 
-if "parsl" in sys.modules or (_is_client() and is_parsl_installed()):
+if sys.modules.get("parsl") is not None or (_is_client() and is_parsl_installed()):
     _adopt_counterparts()

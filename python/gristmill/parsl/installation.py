@@ -10,6 +10,7 @@ from gristmill.parsl.apps import PythonApp
 from gristmill.parsl.futures import AppFuture, DataFuture
 from gristmill.parsl.kernel import DataFlowKernel
 from gristmill.parsl.states import States
+from gristmill.parsl.walltime import limited
 
 #: Where Parsl defines what is replaced; other modules of Parsl have imported it from there.
 _REPLACED = {
@@ -17,6 +18,7 @@ _REPLACED = {
     "parsl.dataflow.futures": "AppFuture",
     "parsl.app.futures": "DataFuture",
     "parsl.dataflow.states": "States",
+    "parsl.app.python": "timeout",
 }
 
 
@@ -45,6 +47,8 @@ def install(engine: bool = False, max_workers: int | None = None) -> None:
         "AppFuture": AppFuture,
         "DataFuture": DataFuture,
         "States": States,
+        # Which the engine takes over: it can end a task that is in compiled code.
+        "timeout": limited,
     }
     for (_, name), original in originals.items():
         _replace(original, name, ours[name])
@@ -73,10 +77,10 @@ def _app_type(theirs: Any) -> Any:
     """
     if issubclass(theirs, _PlainCalls):
         return theirs
-    from parsl.dataflow.dflow import DataFlowKernelLoader
+    loader = importlib.import_module("parsl.dataflow.dflow").DataFlowKernelLoader
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-        kernel = self.data_flow_kernel or DataFlowKernelLoader.dfk()
+        kernel = self.data_flow_kernel or loader.dfk()
         future = self.submit_plainly(kernel, args, kwargs)
         return theirs.__call__(self, *args, **kwargs) if future is None else future
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import importlib
 import logging
 import os
 import time
@@ -88,7 +89,11 @@ class DataFlowKernel:
         self.lanes = Lanes(self, is_observed, watch)
         self.recall = Recall(self, is_observed=bool(self._graph.observers))
         self._preparation = Preparation(self.data_manager, self.dependency_resolver)
-        self._start_executors()
+        try:
+            self._start_executors()
+        except BaseException:
+            self._end_parts()
+            raise
         atexit.register(self.atexit_cleanup)
 
     def _start_executors(self) -> None:
@@ -154,9 +159,8 @@ class DataFlowKernel:
         if not executors:
             return
         if self.job_status_poller is None:
-            from parsl.jobs.job_status_poller import JobStatusPoller
-
-            self.job_status_poller = JobStatusPoller(
+            pollers = importlib.import_module("parsl.jobs.job_status_poller")
+            self.job_status_poller = pollers.JobStatusPoller(
                 strategy=self._config.strategy,
                 strategy_period=self._config.strategy_period,
                 max_idletime=self._config.max_idletime,
@@ -288,21 +292,33 @@ class DataFlowKernel:
         self._graph.back_pressure.close()
         self.lanes.close()
         self.log_task_states()
-        self.memoizer.close()
-        if self.job_status_poller is not None:
-            self.job_status_poller.close()
-        for executor in self.executors.values():
-            _log.info("shutting down executor %s", executor.label)
-            executor.shutdown()
-        if self._monitor is not None:
-            self._monitor.close()
         atexit.unregister(self.atexit_cleanup)
         for loader in _loaders():
             if loader._dfk is self:
                 loader.clear()
+        failures = self._end_parts()
+        if failures:
+            raise failures[0]
+
+    def _end_parts(self) -> list[Exception]:
+        """Ends all parts, whichever of them cannot be; gives what these raised."""
+        ends = [self.memoizer.close]
+        if self.job_status_poller is not None:
+            ends.append(self.job_status_poller.close)
+        ends += [executor.shutdown for executor in self.executors.values()]
+        if self._monitor is not None:
+            ends.append(self._monitor.close)
+        failures = []
+        for end in ends:
+            try:
+                end()
+            except Exception as failure:
+                _log.exception("%r failed", end)
+                failures.append(failure)
         _log.info("the data-flow kernel has ended")
         if self._stop_logging is not None:
             self._stop_logging()
+        return failures
 
     def atexit_cleanup(self) -> None:
         """Warns that the program ends without ``cleanup``."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @functools.cache
 def is_parsl_installed() -> bool:
     """Whether ``import parsl`` would find the package, and not just a folder of that name."""
-    if "parsl" in sys.modules:
+    if sys.modules.get("parsl") is not None:
         return True
     spec = importlib.util.find_spec("parsl")
     return spec is not None and spec.origin is not None

@@ -48,6 +48,11 @@ def _run_limited(
     timer.start()
     try:
         return function(*arguments, **named)
+    except AppTimeout as error:
+        if not error.args:
+            name = getattr(function, "__name__", repr(function))
+            error.args = (f"App {name} exceeded walltime: {seconds} seconds",)
+        raise
     finally:
         with lock:
             is_over.set()
