@@ -9,20 +9,10 @@ from typing import Any
 import pytest
 
 import gristmill
-from gristmill import Config, DataFlowKernel, GristmillExecutor, ThreadPoolExecutor
+from gristmill import DataFlowKernel, GristmillExecutor
 
+from kernels import configuration
 from stage import Gate
-
-
-def configuration(kind: str, folder: Path, **options: Any) -> Config:
-    """One executor, ``here``, that runs two tasks at a time."""
-    executor: Any = (
-        ThreadPoolExecutor(label="here", max_threads=2)
-        if kind == "threads"
-        else GristmillExecutor(label="here", max_workers=2)
-    )
-    options = {"initialize_logging": False, "executors": [executor], **options}
-    return Config(run_dir=str(folder / "runs"), **options)
 
 
 @pytest.fixture(scope="module", params=["threads", "engine"])

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 import gristmill
-from conftest import configuration
 from gristmill import Config, GristmillExecutor, ThreadPoolExecutor, python_app
 from gristmill.parsl.errors import ConfigurationError, NoDataFlowKernelError
 from gristmill.parsl.executors.base import ParslExecutor
 from gristmill.parsl.states import States
 
 import calls
+from kernels import configuration
 from stage import Gate, Script
 
 KINDS = pytest.mark.parametrize("kind", ["threads", "engine"])

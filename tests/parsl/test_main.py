@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("parsl")
+from gristmill.parsl.presence import is_parsl_installed
+
+pytestmark = pytest.mark.skipif(not is_parsl_installed(), reason="needs Parsl")
 
 PROGRAM = """
 import os

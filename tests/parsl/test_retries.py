@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -16,29 +14,11 @@ from gristmill.parsl.errors import DependencyError, JoinError
 from gristmill.parsl.executors.threads import ThreadPoolExecutor
 
 import calls
+from attempts import die_first, fail_and_die, fail_first
 
 KINDS = pytest.mark.parametrize("kind", ["threads", "engine"])
 #: Plain calls go to the engine by themselves, those with ``inputs`` by way of the graph.
 WAYS = pytest.mark.parametrize("named", [{}, {"inputs": [0]}], ids=["plain", "with inputs"])
-
-
-def fail_first(path: str, times: int, inputs: Any = ()) -> int:
-    return calls.fail_first(path, times)
-
-
-def die_first(path: str, times: int, inputs: Any = ()) -> int:
-    return calls.die_first(path, times)
-
-
-def fail_and_die(path: str, inputs: Any = ()) -> int:
-    """Fails, dies, and then gives the number of attempts."""
-    calls.append(path, "run")
-    attempts = len(Path(path).read_text().splitlines())
-    if attempts == 1:
-        raise ValueError("failed")
-    if attempts == 2:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return attempts
 
 
 def runs(path: Path) -> int:

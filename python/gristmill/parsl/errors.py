@@ -11,7 +11,7 @@ import importlib
 import sys
 
 from gristmill._errors import GristmillError, UnpicklableError, WorkerLost
-from gristmill.parsl.presence import is_parsl_installed
+from gristmill.parsl.presence import is_parsl_installed, is_parsl_loaded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -304,5 +304,5 @@ def _is_client() -> bool:
     return "gristmill._zygote" not in sys.modules
 
 
-if sys.modules.get("parsl") is not None or (_is_client() and is_parsl_installed()):
+if is_parsl_loaded() or (_is_client() and is_parsl_installed()):
     _adopt_counterparts()

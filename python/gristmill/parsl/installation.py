@@ -9,6 +9,7 @@ from typing import Any
 from gristmill.parsl.apps import PythonApp
 from gristmill.parsl.futures import AppFuture, DataFuture
 from gristmill.parsl.kernel import DataFlowKernel
+from gristmill.parsl.presence import is_parsl_installed, need
 from gristmill.parsl.states import States
 from gristmill.parsl.walltime import limited
 
@@ -30,14 +31,9 @@ def install(engine: bool = False, max_workers: int | None = None) -> None:
 
     Raises ``OptionalModuleMissing`` where Parsl is not installed. Call it before ``parsl.load``.
     """
-    try:
-        importlib.import_module("parsl")
-    except ImportError as error:
-        from gristmill.parsl.errors import OptionalModuleMissing
-
-        raise OptionalModuleMissing(
-            ["parsl"], f"{error}; or use `import gristmill as parsl`"
-        ) from error
+    if not is_parsl_installed():
+        need("install() replaces the kernel of Parsl; `import gristmill as parsl` needs none of it")
+    importlib.import_module("parsl")
     originals = {
         (module, name): getattr(importlib.import_module(module), name)
         for module, name in _REPLACED.items()

@@ -13,10 +13,15 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 
+def is_parsl_loaded() -> bool:
+    """Whether this process has imported the package, and not just a folder of that name."""
+    return getattr(sys.modules.get("parsl"), "__file__", None) is not None
+
+
 @functools.cache
 def is_parsl_installed() -> bool:
     """Whether ``import parsl`` would find the package, and not just a folder of that name."""
-    if sys.modules.get("parsl") is not None:
+    if is_parsl_loaded():
         return True
     spec = importlib.util.find_spec("parsl")
     return spec is not None and spec.origin is not None
