@@ -12,7 +12,7 @@ import pytest
 from gristmill.parsl.memo_key import MemoKeyError
 from gristmill.parsl.memoization import BasicMemoizer
 
-parsl = pytest.importorskip("parsl")
+parsl = pytest.importorskip("parsl.version")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from gristmill.parsl.monitoring.blocks import Blocks
 
-pytest.importorskip("parsl")
+pytest.importorskip("parsl.version")
 from parsl.monitoring.message_type import MessageType
 
 NOW = datetime.datetime(2026, 11, 22, 4, 5, 6)
