@@ -66,8 +66,9 @@ class Script:
 
 
 def _default_signals() -> None:
-    """A program under test hangs up although the tests may run under ``nohup``."""
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    """A program under test is a terminal's, although the tests may run under ``nohup`` or behind a shell's ``&``."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _processes() -> dict[int, tuple[int, str]]:
