@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
 from concurrent.futures import wait
 from typing import Any
 
@@ -63,6 +64,15 @@ def test_there_are_never_more_tasks_than_the_limit(limited: Any) -> None:
     assert limited.task_count == 200
 
 
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Interrupts reach the test, although a shell may have had the tests ignore them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_an_interrupt_ends_the_wait_and_submits_nothing(limited: Any, hold: Gate) -> None:
     fill(limited, hold)
     waiting = limited._graph.back_pressure
