@@ -21,7 +21,7 @@ import calls
 from stage import Gate
 
 MakeExecutor = Callable[..., Executor]
-LINKS = 1_000_000
+LINKS = 200_000
 #: The exceptions that were translated, in turn.
 translated: list[tuple[Any, BaseException]] = []
 
@@ -210,7 +210,9 @@ def test_cycles_through_apps_errors_and_attributes_are_collected(shared: Executo
     assert owner() is None
 
 
-def test_a_million_futures_each_the_argument_of_the_next_are_released(shared: Executor) -> None:
+def test_a_long_line_of_futures_each_the_argument_of_the_next_are_released(
+    shared: Executor,
+) -> None:
     app = App(shared)
     link = first = app(calls.fail, "root")
     gc.disable()

@@ -35,7 +35,7 @@ def fill(kernel: Any, gate: Gate) -> list[Any]:
 def test_a_call_waits_until_a_task_is_final(limited: Any, hold: Gate) -> None:
     held = fill(limited, hold)
     # Its own thread would be needed to open the gate, so another one does when this one is seen to wait.
-    waiting = limited._graph.back_pressure
+    waiting = limited._graph.census.back_pressure
 
     def open_when_waiting() -> None:
         while not waiting._waiting:
@@ -75,7 +75,7 @@ def interrupts() -> Iterator[None]:
 @pytest.mark.usefixtures("interrupts")
 def test_an_interrupt_ends_the_wait_and_submits_nothing(limited: Any, hold: Gate) -> None:
     fill(limited, hold)
-    waiting = limited._graph.back_pressure
+    waiting = limited._graph.census.back_pressure
 
     def interrupt_when_waiting() -> None:
         while not waiting._waiting:
@@ -95,7 +95,7 @@ def test_an_interrupt_ends_the_wait_and_submits_nothing(limited: Any, hold: Gate
 
 def test_the_end_of_the_kernel_ends_the_wait(limited: Any, hold: Gate) -> None:
     fill(limited, hold)
-    waiting = limited._graph.back_pressure
+    waiting = limited._graph.census.back_pressure
 
     def end_when_waiting() -> None:
         while not waiting._waiting:

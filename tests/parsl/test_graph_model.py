@@ -154,11 +154,11 @@ class World:
         while any([one.settle() for one in self.model]):
             pass
         assert [task.status for task in self.tasks] == [one.state for one in self.model]
-        counted = {state: count for state, count in self.graph.counts.items() if count}
+        counted = {state: count for state, count in self.graph.census.counts.items() if count}
         states = [one.state for one in self.model]
         assert counted == {state: states.count(state) for state in set(states)}
         open_tasks = [n for n, one in enumerate(self.model) if one.state not in FINAL_STATES]
-        assert sorted(self.graph.tasks) == open_tasks
+        assert sorted(self.graph.census.tasks) == open_tasks
         for one, task in zip(self.model, self.tasks, strict=True):
             self.compare_future(one, task.app_fu)
 
@@ -198,4 +198,4 @@ def test_every_task_goes_where_the_model_goes(program: list[tuple[Any, ...]]) ->
     for _ in range(4 * len(world.model)):
         world.finish(0)
         world.compare()
-    assert not world.graph.tasks
+    assert not world.graph.census.tasks

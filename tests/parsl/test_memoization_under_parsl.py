@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,8 @@ import pytest
 from gristmill.parsl.memo_key import MemoKeyError
 from gristmill.parsl.memoization import BasicMemoizer
 
-parsl = pytest.importorskip("parsl.version")
+pytest.importorskip("parsl.version")
+parsl = importlib.import_module("parsl")
 
 
 @pytest.fixture

@@ -76,18 +76,18 @@ class DataFlowKernel:
             self.render_future_description,
         )
         kind = getattr(config, "executor_choice", "least_loaded")
-        self._choose = chooser(kind, self.executors, self._graph.outstanding)
+        self._choose = chooser(kind, self.executors, self._graph.census.outstanding)
         self._log: TaskLog | None = None
         if is_wanted(has_log_config=is_log_config):
             self._log = TaskLog(self.run_id)
-            self._graph.observers.append(self._log.moved)
+            self._graph.census.observers.append(self._log.moved)
         self._monitor = self._graph.monitor = attach(self)
         if self._monitor is not None:
-            self._graph.observers.append(self._monitor.moved)
+            self._graph.census.observers.append(self._monitor.moved)
         watch = self._monitor.watch if self._monitor is not None else None
         is_observed = self._log is not None or (self._monitor is not None and watch is None)
         self.lanes = Lanes(self, is_observed, watch)
-        self.recall = Recall(self, is_observed=bool(self._graph.observers))
+        self.recall = Recall(self, is_observed=bool(self._graph.census.observers))
         self._preparation = Preparation(self.data_manager, self.dependency_resolver)
         try:
             self._start_executors()
@@ -115,7 +115,7 @@ class DataFlowKernel:
         """The tasks that are not final, by number; all of them with ``garbage_collect=False``."""
         living: list[Any] = list(self.ledger.living())
         of_engine = {future.tid: future.task_record for future in living}
-        return {**self._graph.tasks, **of_engine} if of_engine else self._graph.tasks
+        return {**self._graph.census.tasks, **of_engine} if of_engine else self._graph.census.tasks
 
     @property
     def task_count(self) -> int:
@@ -125,7 +125,9 @@ class DataFlowKernel:
     @property
     def task_state_counts(self) -> dict[States, int]:
         """How many tasks are in which state."""
-        return count_states(self._graph.counts, self._engine_stats(), self._graph.engine_attempts)
+        return count_states(
+            self._graph.census.counts, self._engine_stats(), self._graph.census.engine_attempts
+        )
 
     def _engine_stats(self) -> Counter[str]:
         total: Counter[str] = Counter()
@@ -190,7 +192,7 @@ class DataFlowKernel:
         Waits in the program's own threads while ``Config.task_limit`` tasks are outstanding; see ``back_pressure``.
         Raises ``NoDataFlowKernelError`` after ``cleanup``, ``ValueError`` for ``executors`` of another kind.
         """
-        self._graph.back_pressure.wait_for_room()
+        self._graph.census.back_pressure.wait_for_room()
         if self.cleanup_called:
             from gristmill.parsl.errors import NoDataFlowKernelError
 
@@ -213,7 +215,7 @@ class DataFlowKernel:
         future = task.app_fu = GraphFuture(task)
         if app_kwargs:
             name_streams(task, self._config.std_autopath or self.default_std_autopath)
-        with self._graph.back_pressure.inside_a_call():
+        with self._graph.census.back_pressure.inside_a_call():
             self._preparation.prepare(task)
         if self._log is not None:
             self._log.submitted(task)
@@ -233,7 +235,7 @@ class DataFlowKernel:
 
     def count_recalled(self) -> int:
         """Counts a task whose result was remembered; gives its number."""
-        self._graph.count_recalled()
+        self._graph.census.count_recalled()
         return self.ledger.next()
 
     def labels(self, executors: str | Sequence[str]) -> Sequence[str]:
@@ -276,7 +278,7 @@ class DataFlowKernel:
 
     def wait_for_current_tasks(self) -> None:
         """Waits until every task that exists now is final."""
-        wait([task.app_fu for task in list(self._graph.tasks.values())])
+        wait([task.app_fu for task in list(self._graph.census.tasks.values())])
         for executor in self.executors.values():
             if isinstance(executor, GristmillExecutor):
                 executor.wait()
@@ -289,7 +291,7 @@ class DataFlowKernel:
         if self.cleanup_called:
             raise RuntimeError("attempt to clean up DFK when it has already been cleaned-up")
         self.cleanup_called = True
-        self._graph.back_pressure.close()
+        self._graph.census.back_pressure.close()
         self.lanes.close()
         self.log_task_states()
         atexit.unregister(self.atexit_cleanup)
