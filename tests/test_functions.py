@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import gristmill
-from gristmill import Executor
+from gristmill import Executor, _functions
 
 import calls
 from stage import Script
@@ -260,6 +260,28 @@ def test_an_edited_module_is_noticed(
     with pytest.raises(gristmill.GristmillError, match="edited"):
         stale.submit(module.value).result()
     sys.modules.pop("edited_module")
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [("a, b", "a, *, b"), ("a, b", "a, b, /"), ("a, *b", "a, b"), ("a, **b", "a, b")],
+)
+def test_an_edited_signature_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mine: str, theirs: str
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(tmp_path)
+    module_file = tmp_path / "signature_module.py"
+    module_file.write_text(f"def both({mine}):\n    return a, b\n")
+    importlib.invalidate_caches()
+    definition = _functions.definition(importlib.import_module("signature_module").both)
+    # Of another length: else the import system may take the two files for one.
+    module_file.write_text(f"def both({theirs}):\n    return a, b\n\n")
+    sys.modules.pop("signature_module")
+    importlib.invalidate_caches()
+    with pytest.raises(gristmill.GristmillError, match="edited"):
+        _functions.load(definition)
+    sys.modules.pop("signature_module")
 
 
 def test_a_module_that_is_reloaded_with_the_same_object_name(

@@ -88,6 +88,8 @@ def fingerprint(function: Any) -> bytes | None:
 
 def _feed(digest: Any, code: types.CodeType) -> None:
     digest.update(code.co_code)
+    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+    digest.update(repr(counts).encode())
     for names in (code.co_names, code.co_varnames, code.co_freevars):
         digest.update(repr(names).encode())
     for constant in code.co_consts:
