@@ -126,6 +126,10 @@ class Registry:
         self._engine = weakref.ref(engine)
         self.condition = Condition()
         self._lock = threading.Lock()
+        #: The first callback of each future, by its task: nearly all have one and no waiter. Each use is one operation
+        #: of the dict, so that it needs no lock.
+        self._first: dict[int, tuple[_native.Future[Any], Callable[[Any], object]]] = {}
+        #: All others.
         self._watches: dict[int, _Watch] = {}
         self._dispatcher: threading.Thread | None = None
         engine._registry = self
@@ -172,11 +176,15 @@ class Registry:
 
     def add_callback(self, future: _native.Future[Any], callback: Callable[[Any], object]) -> None:
         """Calls ``callback(future)`` when it is final: from the dispatcher thread, or now if it is."""
-        with self._lock:
-            self._watch(future).callbacks.append(callback)
+        task, call = future._task, (future, callback)
+        if self._first.setdefault(task, call) is not call:
+            with self._lock:
+                self._watch(future).callbacks.append(callback)
+        if self._dispatcher is None:
             self._start_dispatcher()
+        # Who adds something and then learns that the task is final completes it: the dispatcher may have been here.
         if not self.engine._watch(future, True):
-            self._complete(future._task)
+            self._complete(task)
 
     def serve_waiters(self, event: Event, timeout: float | None) -> bool:
         """Completes tasks in this thread until ``event`` is set or ``timeout`` seconds have passed."""
@@ -206,6 +214,11 @@ class Registry:
 
     def _complete(self, task: int) -> None:
         """Runs what is registered for a final task."""
+        first = self._first.pop(task, None)
+        if first is not None:
+            _call(*first)
+        if not self._watches:
+            return
         with self._lock:
             watch = self._watches.pop(task, None)
         if watch is None:
@@ -213,13 +226,12 @@ class Registry:
         for waiter in watch.waiters:
             _notify(waiter, watch.future)
         for callback in watch.callbacks:
-            try:
-                callback(watch.future)
-            except Exception:
-                _log.exception("exception calling callback for %r", watch.future)
+            _call(watch.future, callback)
 
     def _start_dispatcher(self) -> None:
-        if self._dispatcher is None:
+        with self._lock:
+            if self._dispatcher is not None:
+                return
             name = "gristmill-dispatcher"
             self._dispatcher = threading.Thread(
                 target=_dispatch, args=(self._engine, self), name=name, daemon=True
@@ -238,6 +250,13 @@ def _dispatch(engine: weakref.ref[_native.Engine], registry: Registry) -> None:
             return
         for task in tasks:
             registry._complete(task)
+
+
+def _call(future: _native.Future[Any], callback: Callable[[Any], object]) -> None:
+    try:
+        callback(future)
+    except Exception:
+        _log.exception("exception calling callback for %r", future)
 
 
 def _notify(waiter: Any, future: _native.Future[Any]) -> None:
