@@ -22,6 +22,8 @@ from gristmill import _native
 _log = logging.getLogger("gristmill")
 
 _OWN_WAITERS = (_base._FirstCompletedWaiter, _base._AllCompletedWaiter, _base._AsCompletedWaiter)
+#: Takes tasks that are final, and gives back those that it is not to have; it raises nothing.
+Sink = Callable[[list[int]], list[int]]
 _FINAL = (_base.CANCELLED_AND_NOTIFIED, _base.FINISHED)
 
 
@@ -129,6 +131,7 @@ class Registry:
         #: The first callback of each future, by its task: nearly all have one and no waiter. Each use is one operation
         #: of the dict, so that it needs no lock.
         self._first: dict[int, tuple[_native.Future[Any], Callable[[Any], object]]] = {}
+        self._sink: Sink | None = None
         #: All others.
         self._watches: dict[int, _Watch] = {}
         self._dispatcher: threading.Thread | None = None
@@ -186,6 +189,12 @@ class Registry:
         if not self.engine._watch(future, True):
             self._complete(task)
 
+    def gather(self, sink: Sink) -> None:
+        """Has ``sink`` take final tasks first, from the dispatcher thread, as many as there are at a time."""
+        self._sink = sink
+        if self._dispatcher is None:
+            self._start_dispatcher()
+
     def serve_waiters(self, event: Event, timeout: float | None) -> bool:
         """Completes tasks in this thread until ``event`` is set or ``timeout`` seconds have passed."""
         return self.engine._serve(event, self._complete_waiters_of, timeout)
@@ -211,6 +220,13 @@ class Registry:
                 del self._watches[future._task]
         for waiter in waiters:
             _notify(waiter, future)
+
+    def complete(self, tasks: list[int]) -> None:
+        """Runs what is registered for final tasks; for the dispatcher."""
+        if self._sink is not None:
+            tasks = self._sink(tasks)
+        for task in tasks:
+            self._complete(task)
 
     def _complete(self, task: int) -> None:
         """Runs what is registered for a final task."""
@@ -248,8 +264,7 @@ def _dispatch(engine: weakref.ref[_native.Engine], registry: Registry) -> None:
         del living
         if tasks is None:
             return
-        for task in tasks:
-            registry._complete(task)
+        registry.complete(tasks)
 
 
 def _call(future: _native.Future[Any], callback: Callable[[Any], object]) -> None:

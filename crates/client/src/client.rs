@@ -278,13 +278,21 @@ impl Client {
         if inner.is_final(task) {
             return false;
         }
-        let before = inner.watched.len();
-        let listeners = inner.watched.entry(task).or_default();
-        listeners.callbacks |= callbacks;
-        listeners.waiters |= !callbacks;
-        inner.lanes.listeners += inner.watched.len() - before;
+        inner.listen(task, callbacks);
         self.leave(inner, false);
         true
+    }
+
+    /// Has whoever takes callback notices get one for a task, at once if it is final.
+    pub fn notify(&self, task: TaskId) {
+        let mut inner = self.lock();
+        if inner.is_final(task) {
+            inner.callback_notices.push_back(task);
+            inner.callback_wake.notify_one();
+            return;
+        }
+        inner.listen(task, true);
+        self.leave(inner, false);
     }
 
     /// Final tasks that were watched for waiters; completes tasks until there is one or `limit` has passed.

@@ -159,6 +159,15 @@ impl Inner {
         }
     }
 
+    /// Takes a wish to learn of a task's end, which has not come.
+    pub fn listen(&mut self, task: TaskId, callbacks: bool) {
+        let before = self.watched.len();
+        let listeners = self.watched.entry(task).or_default();
+        listeners.callbacks |= callbacks;
+        listeners.waiters |= !callbacks;
+        self.lanes.listeners += self.watched.len() - before;
+    }
+
     fn tell(&mut self, task: TaskId, handle: u64, status: Status) {
         let _ = status;
         if let Some(listeners) = self.watched.remove(&task) {

@@ -88,9 +88,9 @@ class PythonApp(AppBase):
         """Submits a call that needs no step of the graph; ``None``, and nothing has happened, if it is not one."""
         kept = self.kept_lane
         lane = kept[1] if kept is not None and kept[0] is kernel else kernel.lanes.of(self)
-        if lane is not None and (future := lane.submit(args, kwargs)) is not None:
-            return future
-        return kernel.recall.find(self, args, kwargs) if self.cache else None
+        if self.cache:
+            return kernel.recall.call(self, lane, args, kwargs)
+        return lane.submit(args, kwargs) if lane is not None else None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Submits one call; gives its ``AppFuture``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
 from gristmill.parsl.memoizer import is_passive
@@ -61,9 +61,7 @@ class Endings:
         if not task.from_memo:
             self._memoize_failure(task, CancelledError())
         if self._census.move(task, States.cancelled):
-            # Past the future's own cancel(), which is what brought us here.
-            Future.cancel(task.app_fu)
-            task.app_fu.set_running_or_notify_cancel()
+            task.app_fu.set_cancelled()
             self._census.forget(task)
 
     def _memoize_failure(self, task: TaskRecord, error: BaseException) -> None:

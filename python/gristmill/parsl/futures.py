@@ -76,24 +76,29 @@ class AppFuture:
         return attribute_of(self, name)
 
 
-class GraphFuture(AppFuture, Future[Any]):
-    """The future of a task whose steps the kernel takes itself."""
+class LightFuture(AppFuture, Future[Any]):
+    """An app's future that has no condition and no lists, most of what one costs, until somebody waits."""
 
-    def __init__(self, task: TaskRecord) -> None:
-        # The base's fields but its condition, which is made when somebody waits: most of what a future costs.
-        self._state = PENDING
-        self._result = self._exception = None
-        self._waiters: list[Any] = []
-        self._done_callbacks: list[Any] = []
-        self._made_condition: threading.Condition | None = None
-        self.task_record = task
+    _made_condition: threading.Condition | None = None
+
+    # Where the base has a list and more for each, there is nothing until somebody waits.
+    _state = PENDING
+    _result = _exception = None
+
+    def __init__(self) -> None:
+        """Takes the place of the base's, which makes all of it."""
 
     @property
     def _condition(self) -> threading.Condition:  # type: ignore[override]
         condition = self._made_condition
         if condition is None:
             with _making:
-                condition = self._made_condition = self._made_condition or threading.Condition()
+                condition = self._made_condition
+                if condition is None:
+                    # Nobody looks at these without the condition.
+                    self._waiters: list[Any] = []
+                    self._done_callbacks: list[Any] = []
+                    condition = self._made_condition = threading.Condition()
         return condition
 
     def done(self) -> bool:
@@ -116,6 +121,19 @@ class GraphFuture(AppFuture, Future[Any]):
                 self._state = FINISHED
         if not is_alone:
             super().set_result(result)
+
+    def set_cancelled(self) -> None:
+        """For the kernel: makes the future final without a value. Past ``cancel``, which asks for that."""
+        Future.cancel(self)
+        self.set_running_or_notify_cancel()
+
+
+class GraphFuture(LightFuture):
+    """The future of a task whose steps the kernel takes itself."""
+
+    def __init__(self, task: TaskRecord) -> None:
+        super().__init__()
+        self.task_record = task
 
     def cancel(self, running: bool = True, grace: float = 1.0) -> bool:
         """Cancels the task, if its executor can: one that waits always, one that runs on Gristmill's workers too.

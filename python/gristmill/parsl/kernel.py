@@ -282,6 +282,7 @@ class DataFlowKernel:
         for executor in self.executors.values():
             if isinstance(executor, GristmillExecutor):
                 executor.wait()
+        self.recall.wait()
 
     def cleanup(self) -> None:
         """Ends the executors, the memoizer and everything else; an executor completes its tasks or drops them.

@@ -1,7 +1,8 @@
 """Calls that the engine runs all by itself: it waits for what they depend on, retries them and completes them.
 
 Most calls are of this kind, and cost what a task of ``gristmill.Executor`` costs. What needs Python between its steps
-takes the way through ``graph``: files to stage, join and bash apps, memoization, a ``retry_handler``, other executors.
+takes the way through ``graph``: files to stage, join and bash apps, a ``retry_handler``, other executors. Calls whose
+results are remembered come here by way of ``recall``.
 """
 
 from __future__ import annotations
@@ -59,6 +60,10 @@ class Lane:
             return None
         if kwargs and not (kwargs.keys().isdisjoint(SPECIAL) and not _has_file(kwargs.values())):
             return None
+        return self.start(args, kwargs)
+
+    def start(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The same for arguments among which there is no file, and nothing that only the graph does."""
         try:
             future = self._native.submit(self, self._function, args, kwargs or None, self._ledger)
         except (_native.ForeignFuture, GristmillError):
@@ -98,7 +103,7 @@ class Lanes:
             and is_passive(kernel.memoizer)
         )
         self._apps: set[PythonApp] = set()
-        self._ways: dict[str, _native.AppLane] = {}
+        self._ways: dict[tuple[str, bool], _native.AppLane] = {}
 
     def of(self, app: PythonApp) -> Lane | None:
         """The lane of an app, if its plain calls can take one; the app keeps it for its next call."""
@@ -119,20 +124,20 @@ class Lanes:
         self._ways.clear()
 
     def _open(self, app: PythonApp) -> Lane | None:
-        if not self._is_open or app.join or app.cache or not app.has_inert_defaults:
+        if not self._is_open or app.join or not app.has_inert_defaults:
             return None
         labels = self._kernel.labels(app.executors)
         if len(labels) != 1:
             return None
-        way = self._way(labels[0])
+        way = self._way(labels[0], app.cache and self._kernel.recall.follows_ends)
         if way is None:
             return None
         return Lane(app, self._kernel, labels[0], way, self._watch)
 
-    def _way(self, label: str) -> _native.AppLane | None:
-        if label not in self._ways:
+    def _way(self, label: str, tells: bool) -> _native.AppLane | None:
+        if (label, tells) not in self._ways:
             executor = self._kernel.executors.get(label)
             if not isinstance(executor, GristmillExecutor):
                 return None
-            self._ways[label] = executor.make_lane(self._kernel.config)
-        return self._ways[label]
+            self._ways[label, tells] = executor.make_lane(self._kernel.config, tells)
+        return self._ways[label, tells]

@@ -13,8 +13,10 @@ import os
 import threading
 from concurrent.futures import CancelledError, Future
 from concurrent.futures._base import FINISHED
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
+from gristmill._native import Future as NativeFuture
 from gristmill.parsl.checkpoint import (
     FILE_NAME,
     MISSING,
@@ -25,11 +27,14 @@ from gristmill.parsl.checkpoint import (
 )
 from gristmill.parsl.checkpoint_timer import CheckpointTimer, parse_period
 from gristmill.parsl.config import refuse
+from gristmill.parsl.futures import AppFuture
 from gristmill.parsl.memo_key import make_key
 from gristmill.parsl.memoizer import CheckpointCommand, Memoizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, MutableMapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+
+    from gristmill.parsl.exits import CheckpointedFuture
 
     Task = MutableMapping[str, Any]
     Mode = Literal["task_exit", "periodic", "dfk_exit", "manual"]
@@ -79,6 +84,8 @@ class BasicMemoizer(Memoizer):
         self._check()
         #: Futures by keys: of tasks that ran, run, or were found in a checkpoint.
         self.memo_lookup_table: dict[str, Future[Any]] = {}
+        #: Whoever holds it makes a call that nobody has made, and nobody else makes it meanwhile.
+        self.claiming = threading.RLock()
         #: What ``checkpoint_queue`` is to write.
         self.checkpointable_tasks: list[CheckpointCommand] = []
         self.checkpointed_tasks = 0
@@ -130,7 +137,8 @@ class BasicMemoizer(Memoizer):
             found = self._find_known(self._known, hashsum, task)
         if found is None and self.share_running:
             # Of two threads at this place one wins.
-            found = table.setdefault(hashsum, own)
+            with self.claiming:
+                found = table.setdefault(hashsum, own)
         if found is None or found is own:
             # Its own earlier attempt is no answer.
             return None
@@ -139,30 +147,37 @@ class BasicMemoizer(Memoizer):
             return None
         return found
 
-    def recall(
+    def recall(self, key: str) -> Any:
+        """The result of the call with this key if it is there already, else ``MISSING``."""
+        found: Any = self.memo_lookup_table.get(key)
+        if found is None:
+            return self._known.find(key) if self._known is not None else MISSING
+        if isinstance(found, NativeFuture):
+            return found.result() if found._look() == "succeeded" else MISSING
+        # The two fields of every future of the graph: its methods would take its lock for what no longer changes.
+        is_good = found._state == FINISHED and found._exception is None
+        return found._result if is_good else MISSING
+
+    def is_claimed(self, key: str) -> bool:
+        """Whether somebody has made the call with this key; for those who hold ``claiming`` and make it if not."""
+        found = self.memo_lookup_table.get(key)
+        if found is None:
+            return self._known is not None and self._known.has_parsl_keys
+        return not found.cancelled()
+
+    def key_of(
         self,
         function: Callable[..., Any],
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         ignore_for_cache: Sequence[str],
-    ) -> Any:
-        """The result of a call if it is there already, else ``MISSING``. Raises ``MemoKeyError``."""
-        if not self.memoize:
-            return MISSING
-        key = make_key(function, args, kwargs, ignore_for_cache, code_in_key=self.code_in_key)
-        found = self.memo_lookup_table.get(key)
-        if found is None:
-            return self._known.find(key) if self._known is not None else MISSING
-        # The two fields of every future of the graph: its methods would take its lock for what no longer changes.
-        is_good = found._state == FINISHED and found._exception is None
-        return found._result if is_good else MISSING
+    ) -> str:
+        """The key of a call. Raises ``MemoKeyError``."""
+        return make_key(function, args, kwargs, ignore_for_cache, code_in_key=self.code_in_key)
 
     def make_hash(self, task: Task) -> str:
         """The key of a task's call."""
-        ignored = task["ignore_for_cache"]
-        return make_key(
-            task["func"], task["args"], task["kwargs"], ignored, code_in_key=self.code_in_key
-        )
+        return self.key_of(task["func"], task["args"], task["kwargs"], task["ignore_for_cache"])
 
     def _find_known(self, known: KnownResults, hashsum: str, task: Task) -> Future[Any] | None:
         value = known.find(hashsum)
@@ -197,44 +212,51 @@ class BasicMemoizer(Memoizer):
             self.memo_lookup_table[hashsum] = task["app_fu"]
         return True
 
+    def update_memo_results(self, ends: Sequence[tuple[CheckpointedFuture, Any]]) -> None:
+        """Learns of calls that the engine ran: their futures, and their results, which nobody has seen yet."""
+        if not ends:
+            return
+        if self.checkpoint_mode == "task_exit":
+            with self._reporting(ends[0][0].tid):
+                entries = [self._entry(one.hashsum, result, one) for one, result in ends]
+                self._append(dict(filter(None, entries)))
+            return
+        commands = [
+            CheckpointCommand({"id": one.tid, "hashsum": one.hashsum}, result=result)
+            for one, result in ends
+        ]
+        with self._lock:
+            self.checkpointable_tasks += commands
+
     def _update_checkpoint(self, command: CheckpointCommand) -> None:
         if self.checkpoint_mode != "task_exit":
             with self._lock:
                 self.checkpointable_tasks.append(command)
             return
-        try:
+        with self._reporting(command.task_record["id"]):
             self.checkpoint_one(command)
+
+    @contextmanager
+    def _reporting(self, number: int) -> Iterator[None]:
+        """What cannot be written fails no task: all that is lost is that its result need not be computed again."""
+        try:
+            yield
         except OSError as error:
-            # The result is there; what is lost is that it need not be computed again. Said once, not for every task.
+            # Said once, not for every task.
             if str(error) != self._last_error:
                 self._last_error = str(error)
-                name = command.task_record["id"]
-                _log.exception(
-                    "the results of task %s and of those after it are lost to later runs", name
-                )
+                text = "the results of task %s and of those after it are lost to later runs"
+                _log.exception(text, number)
 
     def checkpoint_one(self, cc: CheckpointCommand) -> None:
         """Writes one command. Raises ``OSError`` where the file cannot be written; then nothing was."""
-        named_entry = self._entry(cc)
-        with self._lock:
-            if self._writer is None:
-                return
-            if named_entry is None:
-                self._writer.append_all(())
-                return
-            self._writer.append(*named_entry)
-            self._written.add(named_entry[0])
-            self.checkpointed_tasks += 1
+        self._append(self._entries((cc,)))
 
     def checkpoint_queue(self) -> None:
         """Writes ``checkpointable_tasks`` and empties it. Raises ``OSError`` as ``checkpoint_one``; then all stay."""
         with self._lock:
-            commands = self.checkpointable_tasks
-            entries = dict(filter(None, map(self._entry, commands)))
-            if self._writer is not None:
-                self._writer.append_all(entries.items())
-                self._written.update(entries)
-                self.checkpointed_tasks += len(entries)
+            entries = self._entries(self.checkpointable_tasks)
+            self._append(entries)
             self.checkpointable_tasks = []
         if entries:
             _log.info("Done checkpointing %s tasks", len(entries))
@@ -245,18 +267,33 @@ class BasicMemoizer(Memoizer):
         """Writes what was not written yet: for ``checkpoint_mode="manual"``. Raises ``OSError``."""
         self.checkpoint_queue()
 
-    def _entry(self, command: CheckpointCommand) -> tuple[str, bytes] | None:
-        """What is to be written: a result once a run, whether it was computed or found."""
-        task = command.task_record
-        hashsum = task["hashsum"]
-        if command.exception is not None or not hashsum or hashsum in self._written:
+    def _entries(self, commands: Iterable[CheckpointCommand]) -> dict[str, bytes]:
+        """What is to be written, by its key: results only."""
+        return dict(
+            entry
+            for one in commands
+            if one.exception is None and (hashsum := one.task_record["hashsum"])
+            if (entry := self._entry(hashsum, one.result, one.task_record)) is not None
+        )
+
+    def _entry(self, hashsum: str, result: Any, task: Any) -> tuple[str, bytes] | None:
+        """What is to be written of a result: once a run, whether it was computed or found."""
+        if hashsum in self._written:
             return None
         try:
-            return hashsum, pickle_entry(hashsum, command.result)
+            return hashsum, pickle_entry(hashsum, result)
         except Exception as error:
+            number = task.tid if isinstance(task, AppFuture) else task["id"]
             text = "the result of task %s cannot be pickled: no checkpoint of it (%r)"
-            _log.warning(text, task["id"], error)
+            _log.warning(text, number, error)
             return None
+
+    def _append(self, entries: dict[str, bytes]) -> None:
+        with self._lock:
+            if self._writer is not None:
+                self._writer.append_all(entries.items())
+                self._written.update(entries)
+                self.checkpointed_tasks += len(entries)
 
     def close(self) -> None:
         """Writes what was not written yet and lets the file go. Raises ``OSError`` where it cannot be written."""

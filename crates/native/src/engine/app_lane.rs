@@ -16,12 +16,14 @@ pub struct AppLane {
     terms: Terms,
     /// All options are what a task has without any, which costs the engine less.
     is_plain: bool,
+    /// The dispatcher learns of each task's end.
+    tells: bool,
 }
 
 #[pymethods]
 impl AppLane {
     #[new]
-    #[pyo3(signature = (engine, timeout=None, deadline=None, retries=0, loss_retries=0, timeout_retries=0, priority=0, grace=1.0, views=false))]
+    #[pyo3(signature = (engine, timeout=None, deadline=None, retries=0, loss_retries=0, timeout_retries=0, priority=0, grace=1.0, views=false, tells=false))]
     #[expect(clippy::too_many_arguments, reason = "they come one by one from Python")]
     fn new(
         py: Python<'_>,
@@ -34,6 +36,7 @@ impl AppLane {
         priority: i32,
         grace: f64,
         views: bool,
+        tells: bool,
     ) -> PyResult<Self> {
         if !has_app_futures(py) {
             let text = "make_app_future_type comes before the first lane";
@@ -44,7 +47,7 @@ impl AppLane {
             && (retries, loss_retries, timeout_retries, priority, views) == (0, 0, 0, 0, false);
         let values =
             (timeout, deadline, retries, loss_retries, timeout_retries, priority, grace, views);
-        Ok(Self { terms: Terms::new(engine, values)?, is_plain })
+        Ok(Self { terms: Terms::new(engine, values)?, is_plain, tells })
     }
 }
 
@@ -130,8 +133,12 @@ impl AppLane {
             } else {
                 submit_named(py, engine, function, call, options.as_ref())?
             };
-            new_app_future(py, self.terms.engine.as_ptr(), task, call)
-                .inspect_err(|_| engine.release(task))
+            let future = new_app_future(py, self.terms.engine.as_ptr(), task, call)
+                .inspect_err(|_| engine.release(task))?;
+            if self.tells {
+                engine.running_client(py)?.notify(task);
+            }
+            Ok(future)
         }
     }
 }

@@ -31,6 +31,7 @@ pub fn future_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         method(c"cancelled", cancelled, c"cancelled($self)\n--\n\nWhether the task was cancelled."),
         method(c"cancel", cancel, c"cancel($self, running=False, grace=1.0)\n--\n\nCancels a task that has not started: True at once. With `running`, a started one is interrupted (TaskInterrupted is raised in it) and after `grace` seconds its worker is killed."),
         method(c"add_done_callback", add_done_callback, c"add_done_callback($self, fn)\n--\n\nCalls `fn(future)` when the task is final, from the dispatcher thread; at once if it is."),
+        method(c"_gather", gather, c"Has `sink` take the final tasks of this future's engine before others do."),
         method(c"tags", tags, c"tags($self)\n--\n\nWhen the task crossed which border: a dict of nanoseconds since it was submitted."),
         method(c"set_running_or_notify_cancel", standard::refuse, c"Not for users: the engine runs the task."),
         method(c"set_result", standard::refuse, c"Not for users: the engine runs the task."),
@@ -173,10 +174,27 @@ unsafe extern "C" fn add_done_callback(
             let callback = callback
                 .ok_or_else(|| PyTypeError::new_err("add_done_callback needs a callable"))?;
             future.track();
-            let future_object = Bound::from_borrowed_ptr(py, future.as_ptr());
             let registry = future.engine().registry(py)?;
-            let none = registry.call_method1("add_callback", (future_object, callback))?;
-            Ok(Owned::from_bound(none))
+            let arguments = (standard::as_object(future), callback);
+            Ok(Owned::from_bound(registry.call_method1("add_callback", arguments)?))
+        })
+    }
+}
+
+unsafe extern "C" fn gather(
+    object: *mut ffi::PyObject,
+    arguments: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as for `result`.
+    unsafe {
+        with_future(object, |future| {
+            let py = future.py();
+            let [sink] = crate::raw::bind(py, [c"sink"], arguments, count, names)?;
+            let sink = sink.ok_or_else(|| PyTypeError::new_err("_gather needs a sink"))?;
+            let registry = future.engine().registry(py)?;
+            Ok(Owned::from_bound(registry.call_method1("gather", (sink,))?))
         })
     }
 }

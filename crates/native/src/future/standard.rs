@@ -118,7 +118,7 @@ pub(super) fn properties() -> Vec<ffi::PyGetSetDef> {
     ]
 }
 
-fn as_object<'py>(future: FutureRef<'py>) -> Bound<'py, PyAny> {
+pub(super) fn as_object<'py>(future: FutureRef<'py>) -> Bound<'py, PyAny> {
     // SAFETY: a future reference is a live object.
     unsafe { Bound::from_borrowed_ptr(future.py(), future.as_ptr()) }
 }

@@ -136,12 +136,16 @@ class GristmillExecutor(ParslExecutor):
             return self._options(*_read(resource_specification)).submit(func, *args, **kwargs)
         return self._submit(func, *args, **kwargs)
 
-    def make_lane(self, config: Any) -> _native.AppLane:
-        """The way into the engine for calls that it may run all by itself, with a configuration's budgets."""
+    def make_lane(self, config: Any, tells: bool = False) -> _native.AppLane:
+        """The way into the engine for calls that it may run all by itself, with a configuration's budgets.
+
+        :param tells: whether the engine's dispatcher is to learn of each task's end.
+        """
         assert self._engine is not None, "started"
         for_losses = getattr(config, "loss_retries", None)
         return _native.AppLane(
             self._engine,
+            tells=tells,
             retries=config.retries,
             timeout_retries=config.retries,
             loss_retries=self.loss_retries + (config.retries if for_losses is None else for_losses),

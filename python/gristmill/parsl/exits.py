@@ -1,0 +1,121 @@
+"""Calls that the engine runs by itself and whose ends are written to a checkpoint before anybody sees them.
+
+Ends that come together are written together: that is what one costs little by.
+"""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import CancelledError, wait
+from typing import TYPE_CHECKING, Any
+
+from gristmill.parsl.futures import LightFuture
+
+if TYPE_CHECKING:
+    from gristmill.parsl.memoization import BasicMemoizer
+    from gristmill.parsl.tasks import TaskRecord
+
+_log = logging.getLogger("parsl.gristmill.memoization")
+
+
+class CheckpointedFuture(LightFuture):
+    """The future of a call that the engine runs, final once its end is written.
+
+    :param engine_future: final as soon as the task is.
+    :param hashsum: the key of the call.
+    """
+
+    def __init__(self, engine_future: Any, hashsum: str) -> None:
+        self.engine_future = engine_future
+        self.hashsum = hashsum
+
+    @property
+    def tid(self) -> int:
+        """The task's number in its kernel, from 0."""
+        number: int = self.engine_future.tid
+        return number
+
+    @property
+    def task_record(self) -> TaskRecord:  # type: ignore[override]
+        """What is known of the task, written down when it is asked for."""
+        record: TaskRecord = self.engine_future.task_record
+        record.app_fu, record.hashsum = self, self.hashsum
+        return record
+
+    def cancel(self, running: bool = True, grace: float = 1.0) -> bool:
+        """Cancels the task, one that runs too; see ``AppFuture.cancel``."""
+        return bool(self.engine_future.cancel(running, grace))
+
+    def running(self) -> bool:
+        """Whether the task runs."""
+        return not self.done() and bool(self.engine_future.running())
+
+
+class Exits:
+    """The calls whose ends are not written yet.
+
+    :param memoizer: told of each end before anybody sees it.
+    """
+
+    def __init__(self, memoizer: BasicMemoizer) -> None:
+        self._memoizer = memoizer
+        #: What a program sees of a call, by the engine's task.
+        self._open: dict[int, CheckpointedFuture] = {}
+        self._engines: set[str] = set()
+
+    def follow(self, engine_future: Any, hashsum: str, engine: str) -> CheckpointedFuture:
+        """The future that a program sees of a call with this key; its submitter holds ``claiming``.
+
+        :param engine_future: of a lane that tells of each task's end.
+        :param engine: the label of its executor.
+        """
+        future = self._open[engine_future._task] = CheckpointedFuture(engine_future, hashsum)
+        if engine not in self._engines:
+            self._engines.add(engine)
+            engine_future._gather(self._take)
+        return future
+
+    def wait(self) -> None:
+        """Waits until every call that was made before is final."""
+        wait(list(self._open.values()))
+
+    def _take(self, tasks: list[int]) -> list[int]:
+        """Ends those of the tasks that are followed here; gives the others back."""
+        known = self._open
+        if not all(task in known for task in tasks):
+            # Whoever has submitted one may just be about to have it followed.
+            with self._memoizer.claiming:
+                others = [task for task in tasks if task not in known]
+            tasks = [task for task in tasks if task in known]
+        else:
+            others = []
+        self._end([known[task] for task in tasks])
+        for task in tasks:
+            del known[task]
+        return others
+
+    def _end(self, futures: list[CheckpointedFuture]) -> None:
+        succeeded: list[tuple[CheckpointedFuture, Any]] = []
+        failed: list[tuple[CheckpointedFuture, BaseException]] = []
+        for future in futures:
+            try:
+                succeeded.append((future, future.engine_future.result()))
+            except BaseException as error:
+                failed.append((future, error))
+        try:
+            self._memoizer.update_memo_results(succeeded)
+        except Exception:
+            _log.exception("results of %s tasks could not be memoized", len(succeeded))
+        for future, value in succeeded:
+            future.set_result(value)
+        for future, raised in failed:
+            self._fail(future, raised)
+
+    def _fail(self, future: CheckpointedFuture, error: BaseException) -> None:
+        # As much of a task as the memoizer looks at.
+        task = {"id": future.tid, "hashsum": future.hashsum, "from_memo": False, "app_fu": future}
+        self._memoizer.update_memo_exception(task, error)
+        if isinstance(error, CancelledError):
+            future.set_cancelled()
+        else:
+            future.set_exception(error)
