@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import atexit
-import importlib
 import logging
 import os
 import time
 import uuid
-from collections import Counter
 from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +20,7 @@ from gristmill.parsl.graph import Graph
 from gristmill.parsl.lanes import Lanes
 from gristmill.parsl.monitoring.attach import attach
 from gristmill.parsl.recall import Recall
+from gristmill.parsl.roster import INTERNAL, Roster
 from gristmill.parsl.run_folder import make_run_folder, start_logging
 from gristmill.parsl.states import States
 from gristmill.parsl.task_log import TaskLog, is_wanted
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
     from gristmill.parsl.config import Config
 
 _log = logging.getLogger("parsl.gristmill.kernel")
-
-#: Runs join apps, staging and ``future[key]``.
-INTERNAL = "_parsl_internal"
 
 
 class DataFlowKernel:
@@ -63,10 +59,10 @@ class DataFlowKernel:
         self.monitoring = config.monitoring
         self.memoizer = config.memoizer if config.memoizer is not None else BasicMemoizer()
         self.memoizer.start(run_dir=self.run_dir, config_run_dir=config.run_dir)
-        self.executors: dict[str, Any] = {}
+        self._roster = Roster(self)
+        self.executors = self._roster.by_label
         self.data_manager = DataManager(self)
         self.dependency_resolver = config.dependency_resolver or DEEP_DEPENDENCY_RESOLVER
-        self.job_status_poller: Any = None
         self.ledger = Ledger()
         self._graph = Graph(
             config,
@@ -126,48 +122,21 @@ class DataFlowKernel:
     def task_state_counts(self) -> dict[States, int]:
         """How many tasks are in which state."""
         return count_states(
-            self._graph.census.counts, self._engine_stats(), self._graph.census.engine_attempts
+            self._graph.census.counts,
+            self._roster.engine_stats(),
+            self._graph.census.engine_attempts,
         )
-
-    def _engine_stats(self) -> Counter[str]:
-        total: Counter[str] = Counter()
-        for executor in list(self.executors.values()):
-            if isinstance(executor, GristmillExecutor):
-                total.update(executor.stats())
-        return total
 
     def add_executors(self, executors: Sequence[Any]) -> None:
         """Starts more executors; calls may name them from now on."""
-        for executor in executors:
-            kind = f"{type(executor).__module__}.{type(executor).__name__}"
-            fields = {"parsl.executor.label": executor.label, "parsl.executor.type": kind}
-            _log.info("Adding executor %s of type %s", executor.label, kind, extra=fields)
-            executor.run_id = self.run_id
-            executor.run_dir = self.run_dir
-            executor.log_config = self.log_config
-            provider: Any = getattr(executor, "provider", None)
-            if hasattr(provider, "script_dir"):
-                provider.script_dir = os.path.join(self.run_dir, "submit_scripts")
-                os.makedirs(provider.script_dir, exist_ok=True)
-            if self._monitor is not None:
-                self._monitor.add_executor(executor)
-            self.executors[executor.label] = executor
-            executor.start()
+        announce = None if self._monitor is None else self._monitor.add_executor
+        self._roster.add(executors, announce)
         self.lanes.reopen()
-        self._scale([executor for executor in executors if hasattr(executor, "poll_facade")])
 
-    def _scale(self, executors: Sequence[Any]) -> None:
-        """Lets Parsl's own strategy scale the blocks of Parsl's own executors."""
-        if not executors:
-            return
-        if self.job_status_poller is None:
-            pollers = importlib.import_module("parsl.jobs.job_status_poller")
-            self.job_status_poller = pollers.JobStatusPoller(
-                strategy=self._config.strategy,
-                strategy_period=self._config.strategy_period,
-                max_idletime=self._config.max_idletime,
-            )
-        self.job_status_poller.add_executors(executors)
+    @property
+    def job_status_poller(self) -> Any:
+        """What scales the blocks of Parsl's own executors; ``None`` if there are none of these."""
+        return self._roster.poller
 
     def submit(
         self,
@@ -240,13 +209,7 @@ class DataFlowKernel:
 
     def labels(self, executors: str | Sequence[str]) -> Sequence[str]:
         """The labels that ``executors`` of an app means. Raises ``ValueError`` for neither a list nor ``"all"``."""
-        if isinstance(executors, str) and executors.lower() == "all":
-            return [label for label in self.executors if label != INTERNAL]
-        if isinstance(executors, (list, tuple)):
-            return executors
-        raise ValueError(
-            f'executors must be "all" or a list of labels, not {type(executors).__name__}'
-        )
+        return self._roster.labels(executors)
 
     def cancel_task(self, task: TaskRecord, running: bool, grace: float) -> bool:
         """Cancels a task if that is possible; see ``AppFuture.cancel``."""
@@ -279,9 +242,7 @@ class DataFlowKernel:
     def wait_for_current_tasks(self) -> None:
         """Waits until every task that exists now is final."""
         wait([task.app_fu for task in list(self._graph.census.tasks.values())])
-        for executor in self.executors.values():
-            if isinstance(executor, GristmillExecutor):
-                executor.wait()
+        self._roster.wait_for_engines()
         self.recall.wait()
 
     def cleanup(self) -> None:
@@ -305,10 +266,7 @@ class DataFlowKernel:
 
     def _end_parts(self) -> list[Exception]:
         """Ends all parts, whichever of them cannot be; gives what these raised."""
-        ends = [self.memoizer.close]
-        if self.job_status_poller is not None:
-            ends.append(self.job_status_poller.close)
-        ends += [executor.shutdown for executor in self.executors.values()]
+        ends = [self.memoizer.close, *self._roster.ends()]
         if self._monitor is not None:
             ends.append(self._monitor.close)
         failures = []

@@ -1,0 +1,106 @@
+"""The executors of one kernel: started, found by label, scaled and ended."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from gristmill.parsl.executors.engine import GristmillExecutor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from gristmill.parsl.kernel import DataFlowKernel
+
+_log = logging.getLogger("parsl.gristmill.kernel")
+
+#: Runs join apps, staging and ``future[key]``.
+INTERNAL = "_parsl_internal"
+
+
+class Roster:
+    """Knows the executors by label.
+
+    :param kernel: whose they are; they are told of its run and its folder.
+    """
+
+    def __init__(self, kernel: DataFlowKernel) -> None:
+        self._kernel = kernel
+        self.by_label: dict[str, Any] = {}
+        self.poller: Any = None
+
+    def add(self, executors: Sequence[Any], announce: Callable[[Any], None] | None) -> None:
+        """Starts executors.
+
+        :param announce: called with each before it is started.
+        """
+        for executor in executors:
+            kind = f"{type(executor).__module__}.{type(executor).__name__}"
+            fields = {"parsl.executor.label": executor.label, "parsl.executor.type": kind}
+            _log.info("Adding executor %s of type %s", executor.label, kind, extra=fields)
+            self._tell_of_run(executor)
+            if announce is not None:
+                announce(executor)
+            self.by_label[executor.label] = executor
+            executor.start()
+        self._scale([executor for executor in executors if hasattr(executor, "poll_facade")])
+
+    def _tell_of_run(self, executor: Any) -> None:
+        kernel = self._kernel
+        executor.run_id = kernel.run_id
+        executor.run_dir = kernel.run_dir
+        executor.log_config = kernel.log_config
+        provider: Any = getattr(executor, "provider", None)
+        if hasattr(provider, "script_dir"):
+            provider.script_dir = os.path.join(kernel.run_dir, "submit_scripts")
+            os.makedirs(provider.script_dir, exist_ok=True)
+
+    def _scale(self, executors: Sequence[Any]) -> None:
+        """Lets Parsl's own strategy scale the blocks of Parsl's own executors."""
+        if not executors:
+            return
+        if self.poller is None:
+            config = self._kernel.config
+            self.poller = importlib.import_module("parsl.jobs.job_status_poller").JobStatusPoller(
+                strategy=config.strategy,
+                strategy_period=config.strategy_period,
+                max_idletime=config.max_idletime,
+            )
+        self.poller.add_executors(executors)
+
+    def labels(self, executors: str | Sequence[str]) -> Sequence[str]:
+        """The labels that ``executors`` of an app means. Raises ``ValueError`` for neither a list nor ``"all"``."""
+        if isinstance(executors, str) and executors.lower() == "all":
+            return [label for label in self.by_label if label != INTERNAL]
+        if isinstance(executors, (list, tuple)):
+            return executors
+        raise ValueError(
+            f'executors must be "all" or a list of labels, not {type(executors).__name__}'
+        )
+
+    def engine_stats(self) -> Counter[str]:
+        """What all engines together say of their tasks."""
+        total: Counter[str] = Counter()
+        for engine in self._engines():
+            total.update(engine.stats())
+        return total
+
+    def wait_for_engines(self) -> None:
+        """Waits until every task that engines have now is final."""
+        for engine in self._engines():
+            engine.wait()
+
+    def _engines(self) -> Iterator[GristmillExecutor]:
+        return (
+            executor
+            for executor in list(self.by_label.values())
+            if isinstance(executor, GristmillExecutor)
+        )
+
+    def ends(self) -> list[Callable[[], object]]:
+        """What ends them, in this order."""
+        scaling = [self.poller.close] if self.poller is not None else []
+        return [*scaling, *(executor.shutdown for executor in self.by_label.values())]
