@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gristmill import AUTO_LOGNAME, python_app
+from gristmill import AUTO_LOGNAME, GristmillExecutor, python_app
 from gristmill.parsl.checkpoint import KnownResults, get_all_checkpoints
 from gristmill.parsl.engine_futures import EngineFuture
 from gristmill.parsl.exits import CheckpointedFuture
@@ -187,6 +187,16 @@ def test_the_next_run_has_the_results_of_this_one(
         assert {future.task_status() for future in futures} == {expected}
         kernel.cleanup()
     assert len(note.read_text().split()) == 50
+
+
+def test_two_engines_do_not_mix_their_tasks(make_kernel: Any) -> None:
+    executors = [GristmillExecutor(label, max_workers=1) for label in ("one", "two")]
+    memoizer = BasicMemoizer(checkpoint_mode="task_exit")
+    kernel = make_kernel("engine", executors=executors, memoizer=memoizer)
+    apps = [cached(kernel, calls.same, executors=[one.label]) for one in executors]
+    futures = [apps[number % 2](number) for number in range(200)]
+    assert all(isinstance(future, CheckpointedFuture) for future in futures)
+    assert [future.result() for future in futures] == list(range(200))
 
 
 def test_the_record_of_a_task_has_its_key(make_kernel: Any) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import CancelledError, wait
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gristmill.parsl.futures import LightFuture
@@ -59,9 +60,8 @@ class Exits:
 
     def __init__(self, memoizer: BasicMemoizer) -> None:
         self._memoizer = memoizer
-        #: What a program sees of a call, by the engine's task.
-        self._open: dict[int, CheckpointedFuture] = {}
-        self._engines: set[str] = set()
+        #: What a program sees of a call, by the label of its engine and the engine's task.
+        self._open: dict[str, dict[int, CheckpointedFuture]] = {}
 
     def follow(self, engine_future: Any, hashsum: str, engine: str) -> CheckpointedFuture:
         """The future that a program sees of a call with this key; its submitter holds ``claiming``.
@@ -69,29 +69,29 @@ class Exits:
         :param engine_future: of a lane that tells of each task's end.
         :param engine: the label of its executor.
         """
-        future = self._open[engine_future._task] = CheckpointedFuture(engine_future, hashsum)
-        if engine not in self._engines:
-            self._engines.add(engine)
-            engine_future._gather(self._take)
+        future = CheckpointedFuture(engine_future, hashsum)
+        followed = self._open.get(engine)
+        if followed is None:
+            followed = self._open[engine] = {}
+            engine_future._gather(partial(self._take, followed))
+        followed[engine_future._task] = future
         return future
 
     def wait(self) -> None:
         """Waits until every call that was made before is final."""
-        wait(list(self._open.values()))
+        wait([future for followed in self._open.values() for future in list(followed.values())])
 
-    def _take(self, tasks: list[int]) -> list[int]:
-        """Ends those of the tasks that are followed here; gives the others back."""
-        known = self._open
-        if not all(task in known for task in tasks):
+    def _take(self, followed: dict[int, CheckpointedFuture], tasks: list[int]) -> list[int]:
+        """Ends those of an engine's tasks that are followed; gives the others back."""
+        if not followed.keys() >= set(tasks):
             # Whoever has submitted one may just be about to have it followed.
             with self._memoizer.claiming:
-                others = [task for task in tasks if task not in known]
-            tasks = [task for task in tasks if task in known]
-        else:
-            others = []
-        self._end([known[task] for task in tasks])
-        for task in tasks:
-            del known[task]
+                pass
+        ended = [task for task in tasks if task in followed]
+        others = [task for task in tasks if task not in followed]
+        self._end([followed[task] for task in ended])
+        for task in ended:
+            del followed[task]
         return others
 
     def _end(self, futures: list[CheckpointedFuture]) -> None:
