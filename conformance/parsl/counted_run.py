@@ -1,4 +1,4 @@
-"""A plugin of pytest for one run of Parsl's tests: leaves tests out, and writes a report as a JSON file.
+"""A plugin of pytest for one run of Parsl's tests: leaves tests out, and tells what became of the others.
 
 A run of the kernel here puts it in the place of Parsl's before Parsl's tests and their ``conftest.py`` are imported.
 It is a plugin and no program, because processes that Parsl spawns load the main program of their parent again.
@@ -6,37 +6,51 @@ It is a plugin and no program, because processes that Parsl spawns load the main
 
 from __future__ import annotations
 
-import json
-import time
+import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import left_out
+import tally
 
 #: Runs with the kernel here instead of Parsl's.
 _KERNEL_RUNS = ("b", "c", "d")
+_OWN_ENDS = (
+    pytest.ExitCode.OK,
+    pytest.ExitCode.TESTS_FAILED,
+    pytest.ExitCode.NO_TESTS_COLLECTED,
+)
 
 
 class Session:
-    """Leaves tests out and counts the others."""
+    """Leaves tests out, and tells of the others.
 
-    def __init__(self, run: str) -> None:
+    :param run: which run it is.
+    :param path: the file to tell it to. Tests that it has an outcome of already are not run again.
+    """
+
+    def __init__(self, run: str, path: Path) -> None:
         self._entries = left_out.entries_of(run)
-        self._left_out = 0
-        self._outcomes: dict[str, str] = {}
-        self._began = time.monotonic()
+        self._path = path
+        self._process = os.getpid()
+        self._known = tally.read(path).outcomes
+
+    def _tell(self, event: str, *values: object) -> None:
+        # A process that a test forks has this plugin too, and what happens in there is no test.
+        if os.getpid() == self._process:
+            tally.tell(self._path, event, *values)
 
     # Around Parsl's own, which drops the tests that are of another kind of run.
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Iterator[None]:
-        """Drops the tests that are left out."""
+        """Drops the tests that are left out, and those whose outcome is known."""
         yield
         kept = [item for item in items if not self._is_left_out(item)]
-        self._left_out = len(items) - len(kept)
-        items[:] = kept
+        unmatched = [name for entry in self._entries for name in entry.unmatched]
+        self._tell("collected", len(items) - len(kept), unmatched)
+        items[:] = [item for item in kept if item.nodeid not in self._known]
 
     def _is_left_out(self, item: pytest.Item) -> bool:
         marks = {mark.name for mark in item.iter_markers()}
@@ -45,33 +59,31 @@ class Session:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A file that cannot be imported is a failure."""
         if report.failed:
-            self._outcomes[report.nodeid] = "failed"
+            self._tell("came_to", report.nodeid, "failed")
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """If pytest dies, it is in this test."""
+        self._tell("began", nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """The worst of set-up, call and clean-up is what a test came to."""
-        if report.failed:
-            self._outcomes[report.nodeid] = "failed"
-        elif report.skipped or report.when == "call":
-            self._outcomes.setdefault(report.nodeid, report.outcome)
+        """A test that passes does so in its call."""
+        if report.when == "call" or not report.passed:
+            self._tell("came_to", report.nodeid, report.outcome)
 
-    def report(self) -> dict[str, Any]:
-        """What the table and the verdict need."""
-        outcomes = list(self._outcomes.values())
-        counts = {one: outcomes.count(one) for one in ("passed", "failed", "skipped")}
-        return {
-            "collected": len(outcomes) + self._left_out,
-            **counts,
-            "left out": self._left_out,
-            "seconds": round(time.monotonic() - self._began, 1),
-            "failures": sorted(one for one, is_ in self._outcomes.items() if is_ == "failed"),
-            "unmatched": [name for entry in self._entries for name in entry.unmatched],
-        }
+    def pytest_runtest_logfinish(self) -> None:
+        """The next one may begin."""
+        self._tell("finished")
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        """Not every end is its own: a test may interrupt it."""
+        if exitstatus in _OWN_ENDS:
+            self._tell("ended")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Which run it is, and where its report goes."""
+    """Which run it is, and which file it is told to."""
     parser.addoption("--conformance-run", required=True)
-    parser.addoption("--conformance-report", required=True, type=Path)
+    parser.addoption("--conformance-tally", required=True, type=Path)
 
 
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
@@ -83,13 +95,6 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Starts to count."""
-    session = Session(config.getoption("--conformance-run"))
-    config.pluginmanager.register(session, "conformance-session")
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Writes the report."""
-    session = config.pluginmanager.get_plugin("conformance-session")
-    if isinstance(session, Session):
-        config.getoption("--conformance-report").write_text(json.dumps(session.report()))
+    """Begins to tell."""
+    path = config.getoption("--conformance-tally")
+    config.pluginmanager.register(Session(config.getoption("--conformance-run"), path))

@@ -14,14 +14,15 @@ that is not left out and did not fail for Parsl itself, or if something that is 
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
+import time
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import release
+import watch
+from tally import Tally
 
 _HERE = Path(__file__).parent
 _FOLDER = _HERE.parent.parent / "target" / "conform"
@@ -50,6 +51,18 @@ _BESIDE = {
 _COLUMNS = ("collected", "passed", "failed", "skipped", "left out", "seconds")
 
 
+class Report(NamedTuple):
+    """What one run came to."""
+
+    tally: Tally
+    seconds: float
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """By the names of the columns."""
+        return {**self.tally.numbers(), "seconds": self.seconds}
+
+
 def main(modes: list[str]) -> int:
     """Runs the modes, all if none is given; gives the exit code."""
     unknown = set(modes) - set(_MODES)
@@ -66,18 +79,15 @@ def main(modes: list[str]) -> int:
     return int(any([_has_failed(run, reports) for run in reports]))
 
 
-def _run(run: str, config: str, source: Path) -> dict[str, Any]:
+def _run(run: str, config: str, source: Path) -> Report:
     print(f"== {run}: --config {config}", flush=True)
-    path = _FOLDER / f"{run}.json"
-    path.unlink(missing_ok=True)
+    path = _FOLDER / f"{run}.tally"
     options = ["-c", str(_HERE / "pytest.ini"), "--rootdir", ".", f"--config={config}"]
-    ours = ["-p", "counted_run", "--conformance-run", run, "--conformance-report", str(path)]
+    ours = ["-p", "counted_run", "--conformance-run", run, "--conformance-tally", str(path)]
     command = [sys.executable, "-m", "pytest", *options, *ours, "parsl/tests"]
-    subprocess.run(command, cwd=source, env=_environment())
-    if not path.exists():
-        return {**dict.fromkeys(_COLUMNS, 0), "failures": ["the whole run"], "unmatched": []}
-    report: dict[str, Any] = json.loads(path.read_text())
-    return report
+    began = time.monotonic()
+    known = watch.run(command, source, _environment(), path)
+    return Report(known, round(time.monotonic() - began, 1))
 
 
 def _environment() -> dict[str, str]:
@@ -87,23 +97,30 @@ def _environment() -> dict[str, str]:
     return {**os.environ, **ours}
 
 
-def _print_table(reports: dict[str, dict[str, Any]]) -> None:
+def _print_table(reports: dict[str, Report]) -> None:
     print(f"\n{'run':18}" + "".join(f"{name:>10}" for name in _COLUMNS) + "  Parsl itself")
     for run, report in reports.items():
+        numbers = report.numbers
         beside = reports.get(_BESIDE.get(run, ""))
-        itself = "" if beside is None else f"  {beside['passed']} passed, {beside['failed']} failed"
-        print(f"{run:18}" + "".join(f"{report[name]:>10}" for name in _COLUMNS) + itself)
+        itself = (
+            ""
+            if beside is None
+            else "  {passed} passed, {failed} failed".format_map(beside.numbers)
+        )
+        print(f"{run:18}" + "".join(f"{numbers[name]:>10}" for name in _COLUMNS) + itself)
 
 
-def _has_failed(run: str, reports: dict[str, dict[str, Any]]) -> bool:
-    report = reports[run]
-    itself = reports.get(_BESIDE.get(run, ""), {"failures": []})["failures"]
-    for test in report["failures"]:
-        print(f"{run}: failed{', as for Parsl itself' if test in itself else ''}: {test}")
-    for name in report["unmatched"]:
+def _has_failed(run: str, reports: dict[str, Report]) -> bool:
+    tests = reports[run].tally
+    beside = reports.get(_BESIDE.get(run, ""))
+    itself = [] if beside is None else beside.tally.failures
+    for test in tests.failures:
+        how = f" (pytest {tests.deaths[test]})" if test in tests.deaths else ""
+        print(f"{run}: failed{', as for Parsl itself' if test in itself else ''}: {test}{how}")
+    for name in tests.unmatched:
         print(f"{run}: left out, and names no test: {name}")
-    ours = {*report["failures"]} - {*itself} if run in _BESIDE else set()
-    return bool(ours or report["unmatched"] or not report["passed"])
+    ours = {*tests.failures} - {*itself} if run in _BESIDE else set()
+    return bool(ours or tests.unmatched or not reports[run].numbers["passed"])
 
 
 if __name__ == "__main__":

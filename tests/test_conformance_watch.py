@@ -1,0 +1,80 @@
+"""The watch over a run of other people's tests: what kills pytest is named, and the tests after it are run."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_CONFORMANCE = Path(__file__).parents[1] / "conformance" / "parsl"
+
+
+@pytest.fixture
+def outcomes_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs a file of tests under the watch."""
+    monkeypatch.syspath_prepend(str(_CONFORMANCE))
+    watch = importlib.import_module("watch")
+
+    def run(tests: str, silence_s: float = 100) -> Any:
+        monkeypatch.setattr(watch, "_SILENCE_S", silence_s)
+        (tmp_path / "test_some.py").write_text(f"import os, signal, time\n{tests}")
+        path = tmp_path / "tally"
+        ours = ["-p", "counted_run", "--conformance-run", "none", "--conformance-tally", str(path)]
+        command = [sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir", ".", *ours]
+        environment = {**os.environ, "PYTHONPATH": str(_CONFORMANCE)}
+        return watch.run([*command, "test_some.py"], tmp_path, environment, path)
+
+    return run
+
+
+def test_a_test_that_kills_pytest_has_failed_and_those_after_it_are_run(outcomes_of: Any) -> None:
+    known = outcomes_of(
+        """
+def test_before(): pass
+def test_kills(): os.kill(os.getpid(), signal.SIGKILL)
+def test_fails(): assert False
+def test_leaves(): os._exit(0)
+def test_interrupts(): os.kill(os.getpid(), signal.SIGINT)
+def test_after(): pass
+"""
+    )
+    names = {test.removeprefix("test_some.py::test_"): is_ for test, is_ in known.outcomes.items()}
+    assert names == {
+        "before": "passed",
+        "kills": "failed",
+        "fails": "failed",
+        "leaves": "failed",
+        "interrupts": "failed",
+        "after": "passed",
+    }
+    assert list(known.deaths.values()) == ["died of SIGKILL", "exited with 0", "exited with 2"]
+
+
+def test_a_test_that_says_nothing_for_too_long_is_killed(outcomes_of: Any) -> None:
+    known = outcomes_of("def test_waits(): time.sleep(600)\ndef test_after(): pass", silence_s=5)
+    assert list(known.outcomes.values()) == ["failed", "passed"]
+    assert list(known.deaths.values()) == ["was silent for 5 s"]
+
+
+def test_what_a_forked_process_does_is_no_test(outcomes_of: Any) -> None:
+    known = outcomes_of(
+        """
+def test_forks():
+    if child := os.fork():
+        os.waitpid(child, 0)
+    else:
+        raise RuntimeError
+def test_after(): pass
+"""
+    )
+    assert list(known.outcomes.values()) == ["passed", "passed"]
+
+
+def test_pytest_that_cannot_begin_is_a_failure(outcomes_of: Any) -> None:
+    known = outcomes_of("os._exit(3)")
+    assert known.deaths == {"pytest itself, after the start": "exited with 3"}
+    assert known.failures == ["pytest itself, after the start"]
