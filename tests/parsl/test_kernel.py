@@ -7,6 +7,7 @@ import logging
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any
@@ -269,6 +270,14 @@ def test_a_log_of_a_run_is_in_its_folder_and_ends_with_it(make_kernel: Any) -> N
     assert "data-flow kernel" in path.read_text()
     logging.getLogger("parsl").warning("later")
     assert path.stat().st_size == size
+
+
+def test_lines_of_a_log_begin_with_the_time_in_seconds(make_kernel: Any) -> None:
+    began = time.time()
+    kernel = make_kernel("threads", initialize_logging=True)
+    kernel.cleanup()
+    first, *_ = Path(kernel.run_dir, "parsl.log").read_text().split()
+    assert began - 1e-6 <= float(first) <= time.time()
 
 
 def test_a_program_that_forgets_to_clean_up_ends_and_is_warned(script: Script) -> None:

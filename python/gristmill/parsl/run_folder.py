@@ -14,6 +14,8 @@ _FORMAT = (
     "%(asctime)s.%(msecs)03d %(processName)s-%(process)d %(threadName)s "
     "%(name)s:%(lineno)d %(levelname)s: %(message)s"
 )
+#: A file's lines begin with the time in seconds, as Parsl's do: programs read it.
+_FILE_FORMAT = f"%(created)f {_FORMAT}"
 
 
 def make_run_folder(runs: str) -> str:
@@ -50,7 +52,7 @@ def set_file_logger(
     path: str, name: str = "parsl", level: int = logging.DEBUG, format_string: str | None = None
 ) -> Callable[[], None]:
     """Writes what the logger ``name`` says to a file; gives a function that ends it."""
-    return attach(logging.FileHandler(path), name, level, _formatter(format_string))
+    return attach(logging.FileHandler(path), name, level, _formatter(format_string or _FILE_FORMAT))
 
 
 def set_stream_logger(
