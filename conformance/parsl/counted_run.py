@@ -69,13 +69,18 @@ class Session:
         """A test that passes does so in its call."""
         if report.when == "call" or not report.passed:
             self._tell("came_to", report.nodeid, report.outcome)
+        if report.failed:
+            # At once: what pytest says at its end is lost if it dies.
+            print(f"\n== {report.nodeid}, {report.when}\n{report.longreprtext}", flush=True)
 
     def pytest_runtest_logfinish(self) -> None:
         """The next one may begin."""
         self._tell("finished")
 
-    def pytest_sessionfinish(self, exitstatus: int) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Not every end is its own: a test may interrupt it."""
+        # They were printed.
+        session.config.option.tbstyle = "no"
         if exitstatus in _OWN_ENDS:
             self._tell("ended")
 

@@ -25,6 +25,8 @@ def run(
     :param path: the file to which the plugin of pytest tells that; emptied first.
     """
     path.write_text("")
+    # Shells let what runs in the background ignore it, which is inherited; tests send it to processes of theirs.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     while True:
         tested = len(tally.read(path).outcomes)
         how = _run_once(command, folder, environment, path)
@@ -46,9 +48,15 @@ def _run_once(
         try:
             return _wait(process, path)
         finally:
-            # And what its tests have left behind.
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _end_session(process.pid)
+
+
+def _end_session(session: int) -> None:
+    """Kills what is left of it and of what its tests began: workers of Parsl are in groups of their own."""
+    for number in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError):
+            if os.getsid(int(number)) == session:
+                os.kill(int(number), signal.SIGKILL)
 
 
 def _wait(process: subprocess.Popen[bytes], path: Path) -> str:
