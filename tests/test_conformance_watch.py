@@ -17,7 +17,7 @@ _CONFORMANCE = Path(__file__).parents[1] / "conformance" / "parsl"
 def outcomes_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Runs a file of tests under the watch."""
     monkeypatch.syspath_prepend(str(_CONFORMANCE))
-    watch = importlib.import_module("watch")
+    watch, tally = map(importlib.import_module, ["watch", "tally"])
 
     def run(tests: str, silence_s: float = 100) -> Any:
         monkeypatch.setattr(watch, "_SILENCE_S", silence_s)
@@ -28,7 +28,8 @@ def outcomes_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         # None of which it needs, and loading them takes longer than the tests.
         without = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         environment = {**os.environ, **without, "PYTHONPATH": str(_CONFORMANCE)}
-        return watch.run([*command, "test_some.py"], tmp_path, environment, path)
+        watch.run([*command, "test_some.py"], tmp_path, environment, path)
+        return tally.read(path)
 
     return run
 

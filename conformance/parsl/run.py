@@ -8,8 +8,9 @@ c          our kernel          our executor
 d          our kernel          its local tests
 =========  ==================  =========================================
 
-Prints a table, each row beside what Parsl itself came to in the same invocation. Fails if a test of a, b, c or d fails
-that is not left out and did not fail for Parsl itself, or if something that is left out is no test any more.
+Prints a table, each row beside what Parsl itself came to, now or when upstream was last run on this machine. Fails if
+a test of a, b, c or d fails that is not left out and did not fail for Parsl itself, or if something that is left out is
+no test any more.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 import release
+import tally
 import watch
 from tally import Tally
 
@@ -48,19 +49,8 @@ _BESIDE = {
     "c": "upstream-htex",
     "d": "upstream-local",
 }
-_COLUMNS = ("collected", "passed", "failed", "skipped", "left out", "seconds")
-
-
-class Report(NamedTuple):
-    """What one run came to."""
-
-    tally: Tally
-    seconds: float
-
-    @property
-    def numbers(self) -> dict[str, float]:
-        """By the names of the columns."""
-        return {**self.tally.numbers(), "seconds": self.seconds}
+_PARSL = "{passed} passed, {failed} failed"
+_COLUMNS = ("collected", "passed", "failed", "skipped", "left out")
 
 
 def main(modes: list[str]) -> int:
@@ -71,23 +61,27 @@ def main(modes: list[str]) -> int:
             f"no such mode: {', '.join(sorted(unknown))}; there are {', '.join(_MODES)}"
         )
     source = release.unpack(_FOLDER)
-    reports = {}
+    seconds = {}
     for mode in modes or _MODES:
         for run, config in _MODES[mode].items():
-            reports[run] = _run(run, config, source)
-    _print_table(reports)
-    return int(any([_has_failed(run, reports) for run in reports]))
+            began = time.monotonic()
+            _run(run, config, source)
+            seconds[run] = time.monotonic() - began
+    _print_table(seconds)
+    return int(any([_has_failed(run) for run in seconds]))
 
 
-def _run(run: str, config: str, source: Path) -> Report:
+def _run(run: str, config: str, source: Path) -> None:
     print(f"== {run}: --config {config}", flush=True)
-    path = _FOLDER / f"{run}.tally"
+    path = _path_of(run)
     options = ["-c", str(_HERE / "pytest.ini"), "--rootdir", ".", f"--config={config}"]
     ours = ["-p", "counted_run", "--conformance-run", run, "--conformance-tally", str(path)]
     command = [sys.executable, "-m", "pytest", *options, *ours, "parsl/tests"]
-    began = time.monotonic()
-    known = watch.run(command, source, _environment(), path)
-    return Report(known, round(time.monotonic() - began, 1))
+    watch.run(command, source, _environment(), path)
+
+
+def _path_of(run: str) -> Path:
+    return _FOLDER / f"{run}-{release.VERSION}.tally"
 
 
 def _environment() -> dict[str, str]:
@@ -97,30 +91,34 @@ def _environment() -> dict[str, str]:
     return {**os.environ, **ours}
 
 
-def _print_table(reports: dict[str, Report]) -> None:
-    print(f"\n{'run':18}" + "".join(f"{name:>10}" for name in _COLUMNS) + "  Parsl itself")
-    for run, report in reports.items():
-        numbers = report.numbers
-        beside = reports.get(_BESIDE.get(run, ""))
-        itself = (
-            ""
-            if beside is None
-            else "  {passed} passed, {failed} failed".format_map(beside.numbers)
-        )
-        print(f"{run:18}" + "".join(f"{numbers[name]:>10}" for name in _COLUMNS) + itself)
+def _parsl_itself(run: str) -> Tally | None:
+    """What Parsl came to where this run is one of ours, if it has been run."""
+    path = _path_of(_BESIDE.get(run, "nothing"))
+    known = tally.read(path) if path.exists() else Tally()
+    return known if known.has_ended else None
 
 
-def _has_failed(run: str, reports: dict[str, Report]) -> bool:
-    tests = reports[run].tally
-    beside = reports.get(_BESIDE.get(run, ""))
-    itself = [] if beside is None else beside.tally.failures
-    for test in tests.failures:
-        how = f" (pytest {tests.deaths[test]})" if test in tests.deaths else ""
-        print(f"{run}: failed{', as for Parsl itself' if test in itself else ''}: {test}{how}")
-    for name in tests.unmatched:
+def _print_table(seconds: dict[str, float]) -> None:
+    print(f"\n{'run':18}" + "".join(f"{name:>10}" for name in (*_COLUMNS, "seconds")), end="")
+    print("  Parsl itself")
+    for run, duration in seconds.items():
+        numbers = tally.read(_path_of(run)).numbers()
+        print(f"{run:18}" + "".join(f"{numbers[name]:>10}" for name in _COLUMNS), end="")
+        itself = _parsl_itself(run)
+        beside = "" if itself is None else _PARSL.format_map(itself.numbers())
+        print(f"{duration:>10.0f}  {beside}")
+
+
+def _has_failed(run: str) -> bool:
+    known, itself = tally.read(_path_of(run)), _parsl_itself(run) or Tally()
+    for test in known.failures:
+        also = ", as for Parsl itself" if test in itself.failures else ""
+        how = f" (pytest {known.deaths[test]})" if test in known.deaths else ""
+        print(f"{run}: failed{also}: {test}{how}")
+    for name in known.unmatched:
         print(f"{run}: left out, and names no test: {name}")
-    ours = {*tests.failures} - {*itself} if run in _BESIDE else set()
-    return bool(ours or tests.unmatched or not reports[run].numbers["passed"])
+    ours = {*known.failures} - {*itself.failures} if run in _BESIDE else set()
+    return bool(ours or known.unmatched or not known.numbers()["passed"])
 
 
 if __name__ == "__main__":

@@ -17,12 +17,10 @@ _SILENCE_S = 400
 _OWN_ENDS = ("exited with 0", "exited with 1", "exited with 5")
 
 
-def run(
-    command: Sequence[str], folder: Path, environment: Mapping[str, str], path: Path
-) -> tally.Tally:
-    """Runs it as often as it dies; gives what became of all tests.
+def run(command: Sequence[str], folder: Path, environment: Mapping[str, str], path: Path) -> None:
+    """Runs it as often as it dies.
 
-    :param path: the file to which the plugin of pytest tells that; emptied first.
+    :param path: the file to which the plugin of pytest tells what becomes of the tests; emptied first.
     """
     path.write_text("")
     # Shells let what runs in the background ignore it, which is inherited; tests send it to processes of theirs.
@@ -32,12 +30,12 @@ def run(
         how = _run_once(command, folder, environment, path)
         known = tally.read(path)
         if known.has_ended and how in _OWN_ENDS:
-            return known
+            return
         test = known.running or _between(known)
         print(f"== pytest {how} in {test}", flush=True)
         tally.tell(path, "died", test, how)
         if known.has_ended or (known.running is None and len(known.outcomes) == tested):
-            return tally.read(path)
+            return
 
 
 def _run_once(
