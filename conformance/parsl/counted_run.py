@@ -7,6 +7,7 @@ It is a plugin and no program, because processes that Parsl spawns load the main
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,11 +43,16 @@ class Session:
         if os.getpid() == self._process:
             tally.tell(self._path, event, *values)
 
+    def pytest_collection(self) -> None:
+        """Some tests are named after values that are drawn at random: they are to have the same names each time."""
+        random.seed(0)
+
     # Around Parsl's own, which drops the tests that are of another kind of run.
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Iterator[None]:
         """Drops the tests that are left out, and those whose outcome is known."""
         yield
+        random.seed()
         kept = [item for item in items if not self._is_left_out(item)]
         unmatched = [name for entry in self._entries for name in entry.unmatched]
         self._tell("collected", len(items) - len(kept), unmatched)

@@ -23,8 +23,9 @@ def run(command: Sequence[str], folder: Path, environment: Mapping[str, str], pa
     :param path: the file to which the plugin of pytest tells what becomes of the tests; emptied first.
     """
     path.write_text("")
-    # Shells let what runs in the background ignore it, which is inherited; tests send it to processes of theirs.
+    # Shells let what runs in the background ignore them, which is inherited; tests send them to processes of theirs.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     while True:
         tested = len(tally.read(path).outcomes)
         how = _run_once(command, folder, environment, path)
