@@ -28,6 +28,8 @@ class KernelRow(Row):
     #: What is measured, what stands beside it, and the goals of the ratio of the two.
     ours: ClassVar[str]
     beside: ClassVar[dict[str, tuple[float, float | None]]]
+    #: Calls of one sample; as many as fill its time if not given.
+    count: ClassVar[int | None] = None
 
     def blocks(self, settings: Settings) -> list[Block]:
         return [Block(key) for key in self.beside]
@@ -52,7 +54,7 @@ class KernelRow(Row):
         with both(self.ours, block) as engines:
             for key, engine in engines:
                 run = burst(engine)
-                count = sized(settings, run)
+                count = self.count or sized(settings, run)
                 recording.parameters[f"{key} tasks"] = count
                 sides.append(rate(key, run, count))
             recording.add(self.unit, alternate(settings, *sides))
@@ -86,9 +88,10 @@ class OnThreadsRow(KernelRow):
 
 
 class UnderParslRow(KernelRow):
-    """Our executor and Parsl's threads under Parsl's kernel, as `parsl-perf` has it."""
+    """Our executor and Parsl's threads under Parsl's kernel, as `parsl-perf` has it: thousands of calls at a time."""
 
     key = "executor"
+    count = 2_000
     title = "our executor under Parsl's kernel"
     ours = "parsl-ours"
     beside: ClassVar = {"parsl-threads": (1, None)}
