@@ -10,7 +10,7 @@ from concurrent.futures import CancelledError, wait
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gristmill.parsl.futures import LightFuture
+from gristmill.parsl.futures import LightFuture, set_results
 
 if TYPE_CHECKING:
     from gristmill.parsl.memoization import BasicMemoizer
@@ -106,8 +106,7 @@ class Exits:
             self._memoizer.update_memo_results(succeeded)
         except Exception:
             _log.exception("results of %s tasks could not be memoized", len(succeeded))
-        for future, value in succeeded:
-            future.set_result(value)
+        set_results(succeeded)
         for future, raised in failed:
             self._fail(future, raised)
 

@@ -218,7 +218,7 @@ class BasicMemoizer(Memoizer):
             return
         if self.checkpoint_mode == "task_exit":
             with self._reporting(ends[0][0].tid):
-                entries = [self._entry(one.hashsum, result, one) for one, result in ends]
+                entries = (self._entry(one.hashsum, result, one) for one, result in ends)
                 self._append(dict(filter(None, entries)))
             return
         commands = [

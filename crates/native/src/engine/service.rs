@@ -95,8 +95,14 @@ impl Engine {
     fn _next_callbacks(&self, py: Python<'_>, seconds: f64) -> PyResult<Option<Vec<u64>>> {
         let client = self.running_client(py)?;
         let limit = Duration::try_from_secs_f64(seconds).unwrap_or(SLICE);
-        let notices = py.detach(|| client.callback_notices(limit));
-        Ok(notices.map(|tasks| tasks.into_iter().map(|task| task.word()).collect()))
+        let Some(mut notices) = client.callback_notices(Duration::ZERO) else { return Ok(None) };
+        if notices.is_empty() {
+            // The interpreter is back only after up to 5 ms where the program computes: more may have come by then.
+            let Some(first) = py.detach(|| client.callback_notices(limit)) else { return Ok(None) };
+            notices = first;
+            notices.extend(client.callback_notices(Duration::ZERO).into_iter().flatten());
+        }
+        Ok(Some(notices.into_iter().map(|task| task.word()).collect()))
     }
 
     /// Counts since the start, and what is outstanding: a dict.
