@@ -202,7 +202,7 @@ impl<C: Callee> Worker<C> {
         self.take_news(&mut buffers)?;
         let Some(task) = self.current_task().filter(|_| !done()) else {
             self.spare_buffers.borrow_mut().push(buffers);
-            return Ok(WaitEnd::Done);
+            return Ok(self.unless_interrupted(WaitEnd::Done));
         };
         let tells = mode != WaitMode::Reads;
         if tells {
@@ -210,11 +210,8 @@ impl<C: Callee> Worker<C> {
             self.ring_client();
         }
         let may_nest = mode == WaitMode::Runs && self.may_nest();
-        let mut over = self.wait_below(may_nest, &mut buffers, end, done)?;
-        // Its signal may be on its way still, and would reach the task in what it does next, cleaning up even.
-        if over == WaitEnd::Done && self.running.take_interrupt() {
-            over = WaitEnd::Interrupted;
-        }
+        let over = self.wait_below(may_nest, &mut buffers, end, done)?;
+        let over = self.unless_interrupted(over);
         if tells {
             self.write(Kind::Wait, &[task.word(), 0], &[])?;
             self.ring_client();
@@ -223,11 +220,18 @@ impl<C: Callee> Worker<C> {
         Ok(over)
     }
 
+    /// The signal of an interrupt may be on its way still, and would reach the task in what it does next, cleaning up
+    /// even; or it came while a function was loaded, which it must not reach.
+    fn unless_interrupted(&self, over: WaitEnd) -> WaitEnd {
+        let is_interrupted = over == WaitEnd::Done && self.running.take_interrupt();
+        if is_interrupted { WaitEnd::Interrupted } else { over }
+    }
+
     /// Reads what stands in front of the next task.
     fn take_news(&self, buffers: &mut Buffers) -> Result<(), WorkerEnd> {
         while self.next_is_news()? {
             match self.next_step(&mut buffers.body)? {
-                Step::Define(function) => self.callee.define(function, &buffers.body),
+                Step::Define(function) => self.define(function, &buffers.body),
                 Step::Reply(word) => self.take_reply(word, &buffers.body)?,
                 _ => break,
             }
@@ -264,7 +268,7 @@ impl<C: Callee> Worker<C> {
                     }
                 }
                 Step::Revoked(task) => self.refuse(&task, Verdict::Skipped)?,
-                Step::Define(function) => self.callee.define(function, &buffers.body),
+                Step::Define(function) => self.define(function, &buffers.body),
                 Step::Reply(word) => {
                     self.take_reply(word, &buffers.body)?;
                     if done() {
@@ -336,12 +340,18 @@ mod tests {
         mode: WaitMode,
         called: RefCell<Vec<u32>>,
         ended: Cell<Option<WaitEnd>>,
+        /// A handler of interrupts would have raised in a definition.
+        is_broken: Cell<bool>,
     }
 
     impl Callee for Waiting {
-        fn define(&self, _function: FunctionId, _definition: &[u8]) {}
+        fn define(&self, _function: FunctionId, _definition: &[u8]) {
+            let worker = self.worker.borrow().upgrade().expect("it calls us");
+            self.is_broken.set(worker.running().take_interrupt());
+        }
 
         fn call(&self, call: &Call<'_>, _out: &mut Vec<u8>) -> Reply {
+            assert!(!self.is_broken.get(), "the function was interrupted while it was loaded");
             self.called.borrow_mut().push(call.function.0);
             if call.function.0 == 1 {
                 let worker = self.worker.borrow().upgrade().expect("it calls us");
@@ -370,6 +380,12 @@ mod tests {
         };
         let mut record = client.tasks.begin(Kind::Task, 0, 24).expect("there is room");
         record.words(0, &frame.words());
+        record.commit();
+    }
+
+    fn define(client: &mut ClientLane, function: u32) {
+        let mut record = client.tasks.begin(Kind::Define, 0, 8).expect("there is room");
+        record.word(0, u64::from(function));
         record.commit();
     }
 
@@ -406,6 +422,7 @@ mod tests {
             mode,
             called: RefCell::default(),
             ended: Cell::new(None),
+            is_broken: Cell::new(false),
         };
         let lane = segment.worker_lane(SlotId(0)).expect("a slot");
         let options = WorkerOptions { spin: Duration::ZERO, stack_max: usize::MAX, result_rest: 0 };
@@ -464,6 +481,17 @@ mod tests {
             stop(client);
         });
         assert_eq!(ended, Some(WaitEnd::Interrupted));
+    }
+
+    #[test]
+    fn an_interrupt_does_not_reach_what_is_loaded_below_the_wait() {
+        let (called, _, ended) = run(WaitMode::Runs, |client| {
+            client.control.interrupt(Some(0));
+            define(client, 2);
+            send(client, 2, TaskFlags::NESTED);
+            stop(client);
+        });
+        assert_eq!((called.as_slice(), ended), (&[1, 2][..], Some(WaitEnd::Interrupted)));
     }
 
     #[test]

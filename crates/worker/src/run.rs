@@ -207,7 +207,7 @@ impl<C: Callee> Worker<C> {
                     }
                 }
                 Step::Revoked(task) => self.refuse(&task, Verdict::Skipped)?,
-                Step::Define(function) => self.callee.define(function, &buffers.body),
+                Step::Define(function) => self.define(function, &buffers.body),
                 Step::Reply(word) => self.take_reply(word, &buffers.body)?,
                 Step::Idle => {
                     self.tell_returns()?;
@@ -246,6 +246,14 @@ impl<C: Callee> Worker<C> {
             self.control.peer_bell().wake();
         }
         Ok(step)
+    }
+
+    /// Has a function loaded. Below a task that waits, an interrupt is that task's and would break the function: it is
+    /// noticed afterwards.
+    pub(crate) fn define(&self, function: FunctionId, definition: &[u8]) {
+        let outer = self.running.current.replace(0);
+        self.callee.define(function, definition);
+        self.running.current.set(outer);
     }
 
     /// Answers a task without running it.
