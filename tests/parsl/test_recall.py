@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import CancelledError, as_completed, wait
 from pathlib import Path
@@ -197,6 +199,28 @@ def test_two_engines_do_not_mix_their_tasks(make_kernel: Any) -> None:
     futures = [apps[number % 2](number) for number in range(200)]
     assert all(isinstance(future, CheckpointedFuture) for future in futures)
     assert [future.result() for future in futures] == list(range(200))
+
+
+def close_cycle(future: Any, way: str) -> Any:
+    if way == "value":
+        future.result().update(itself=future)
+    elif way == "callback":
+        future.add_done_callback(lambda _: future)
+    else:
+        wait([future])
+        future.itself = future
+    assert future.result()["one"] == 1
+    return weakref.ref(future)
+
+
+@pytest.mark.parametrize("way", ["value", "callback", "wait"])
+def test_cycles_through_futures_are_collected(make_kernel: Any, way: str) -> None:
+    kernel = make_kernel("engine", memoizer=BasicMemoizer(checkpoint_mode="task_exit"))
+    reference = close_cycle(cached(kernel, calls.same)({"one": 1}), way)
+    kernel.cleanup()
+    kernel.memoizer.memo_lookup_table.clear()
+    gc.collect()
+    assert reference() is None
 
 
 def test_the_record_of_a_task_has_its_key(make_kernel: Any) -> None:

@@ -6,6 +6,7 @@
 mod arena;
 mod callee;
 mod codec;
+mod collector;
 mod engine;
 mod error;
 mod fork;
@@ -93,6 +94,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.setattr("__getattr__", wrap_pyfunction!(find_attribute, module)?)?;
     module.index()?.append("Future")?;
     module.add_function(wrap_pyfunction!(build_info, module)?)?;
+    module.add_function(wrap_pyfunction!(collector::hide_from_collector, module)?)?;
+    module.add_function(wrap_pyfunction!(collector::show_to_collector, module)?)?;
     module.add_function(wrap_pyfunction!(engine::cpu_count, module)?)?;
     module.add_function(wrap_pyfunction!(engine::wait_any, module)?)?;
     module.add_function(wrap_pyfunction!(future::make_app_future_type, module)?)?;

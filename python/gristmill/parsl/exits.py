@@ -10,6 +10,7 @@ from concurrent.futures import CancelledError, wait
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from gristmill._native import hide_from_collector
 from gristmill.parsl.futures import LightFuture, set_results
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ _log = logging.getLogger("parsl.gristmill.memoization")
 class CheckpointedFuture(LightFuture):
     """The future of a call that the engine runs, final once its end is written.
 
+    The collector need not look at it until somebody waits or the value is one that it has to look at: nothing leads
+    back before.
+
     :param engine_future: final as soon as the task is.
     :param hashsum: the key of the call.
     """
@@ -29,6 +33,7 @@ class CheckpointedFuture(LightFuture):
     def __init__(self, engine_future: Any, hashsum: str) -> None:
         self.engine_future = engine_future
         self.hashsum = hashsum
+        hide_from_collector(self)
 
     @property
     def tid(self) -> int:

@@ -7,6 +7,8 @@ from concurrent.futures import CancelledError, Future
 from concurrent.futures._base import CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED, PENDING
 from typing import TYPE_CHECKING, Any
 
+from gristmill._native import show_to_collector
+from gristmill.parsl.dependencies import FUTURELESS_TYPES
 from gristmill.parsl.states import States
 
 if TYPE_CHECKING:
@@ -95,6 +97,7 @@ class LightFuture(AppFuture, Future[Any]):
             with _making:
                 condition = self._made_condition
                 if condition is None:
+                    show_to_collector(self)
                     # Nobody looks at these without the condition.
                     self._waiters: list[Any] = []
                     self._done_callbacks: list[Any] = []
@@ -134,6 +137,8 @@ def set_results(ends: Sequence[tuple[LightFuture, Any]]) -> None:
     with _making:
         for future, value in ends:
             if future._made_condition is None:
+                if type(value) not in FUTURELESS_TYPES:
+                    show_to_collector(future)
                 future._result, future._state = value, FINISHED
             else:
                 waited_for.append((future, value))
