@@ -213,6 +213,7 @@ def close_cycle(future: Any, way: str) -> Any:
     return weakref.ref(future)
 
 
+@pytest.mark.interpreter
 @pytest.mark.parametrize("way", ["value", "callback", "wait"])
 def test_cycles_through_futures_are_collected(make_kernel: Any, way: str) -> None:
     kernel = make_kernel("engine", memoizer=BasicMemoizer(checkpoint_mode="task_exit"))
