@@ -7,7 +7,6 @@ from concurrent.futures import CancelledError, Future
 from concurrent.futures._base import CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED, PENDING
 from typing import TYPE_CHECKING, Any
 
-from gristmill._native import show_to_collector
 from gristmill.parsl.dependencies import FUTURELESS_TYPES
 from gristmill.parsl.states import States
 
@@ -97,7 +96,7 @@ class LightFuture(AppFuture, Future[Any]):
             with _making:
                 condition = self._made_condition
                 if condition is None:
-                    show_to_collector(self)
+                    _show(self)
                     # Nobody looks at these without the condition.
                     self._waiters: list[Any] = []
                     self._done_callbacks: list[Any] = []
@@ -131,6 +130,14 @@ class LightFuture(AppFuture, Future[Any]):
         self.set_running_or_notify_cancel()
 
 
+def _show(future: LightFuture) -> None:
+    """Lets the collector see a future that may lead back to itself from now on."""
+    # Futures are made where there is an engine only; their types are there everywhere.
+    from gristmill._native import show_to_collector
+
+    show_to_collector(future)
+
+
 def set_results(ends: Sequence[tuple[LightFuture, Any]]) -> None:
     """Makes many futures final that nobody else does, with a value each."""
     waited_for = []
@@ -138,7 +145,7 @@ def set_results(ends: Sequence[tuple[LightFuture, Any]]) -> None:
         for future, value in ends:
             if future._made_condition is None:
                 if type(value) not in FUTURELESS_TYPES:
-                    show_to_collector(future)
+                    _show(future)
                 future._result, future._state = value, FINISHED
             else:
                 waited_for.append((future, value))
