@@ -71,8 +71,8 @@ class PythonApp(AppBase):
     """A Python function whose calls run on the executors."""
 
     join = False
-    #: The way that plain calls took last, with the kernel it belongs to.
-    kept_lane: tuple[Any, Any] | None = None
+    #: The kernel of the last call, and the way that plain calls take there, if they have one.
+    kept_way: tuple[Any, Any] | None = None
 
     @property
     def plain_function(self) -> Callable[..., Any]:
@@ -86,17 +86,17 @@ class PythonApp(AppBase):
 
     def submit_plainly(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Submits a call that needs no step of the graph; ``None``, and nothing has happened, if it is not one."""
-        kept = self.kept_lane
-        lane = kept[1] if kept is not None and kept[0] is kernel else kernel.lanes.of(self)
-        if self.cache:
-            return kernel.recall.call(self, lane, args, kwargs)
-        return lane.submit(args, kwargs) if lane is not None else None
+        kept = self.kept_way
+        way = kept[1] if kept is not None and kept[0] is kernel else kernel.lanes.of(self)
+        return way(args, kwargs) if way is not None else None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Submits one call; gives its ``AppFuture``."""
         kernel = self.data_flow_kernel or dfk()
-        future = self.submit_plainly(kernel, args, kwargs)
-        if future is not None:
+        # As submit_plainly, whose frame would be a twentieth of what a call costs.
+        kept = self.kept_way
+        way = kept[1] if kept is not None and kept[0] is kernel else kernel.lanes.of(self)
+        if way is not None and (future := way(args, kwargs)) is not None:
             return future
         named = {**_copied(self.kwargs), **kwargs}
         walltime = named.get("walltime")

@@ -88,7 +88,7 @@ class _PlainCalls:
 
     func: Any
     kwargs: dict[str, Any]
-    kept_lane = None
+    kept_way = None
     has_inert_defaults = PythonApp.has_inert_defaults
     submit_plainly = PythonApp.submit_plainly
 

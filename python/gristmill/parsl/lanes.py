@@ -7,6 +7,7 @@ results are remembered come here by way of ``recall``.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gristmill import _native
@@ -18,11 +19,14 @@ from gristmill.parsl.files import PLAIN_TYPES, is_file
 from gristmill.parsl.memoizer import is_passive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from gristmill.parsl.apps import PythonApp
     from gristmill.parsl.kernel import DataFlowKernel
     from gristmill.parsl.monitoring.monitor import Watch
+
+    #: Given the arguments of a call, gives its future; ``None``, and nothing has happened, if the call is not plain.
+    Way = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
 #: Arguments by which a call asks for what only the graph does.
 SPECIAL = frozenset(
@@ -60,10 +64,6 @@ class Lane:
             return None
         if kwargs and not (kwargs.keys().isdisjoint(SPECIAL) and not _has_file(kwargs.values())):
             return None
-        return self.start(args, kwargs)
-
-    def start(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The same for arguments among which there is no file, and nothing that only the graph does."""
         try:
             future = self._native.submit(self, self._function, args, kwargs or None, self._ledger)
         except (_native.ForeignFuture, GristmillError):
@@ -105,16 +105,22 @@ class Lanes:
         self._apps: set[PythonApp] = set()
         self._ways: dict[tuple[str, bool], _native.AppLane] = {}
 
-    def of(self, app: PythonApp) -> Lane | None:
-        """The lane of an app, if its plain calls can take one; the app keeps it for its next call."""
+    def of(self, app: PythonApp) -> Way | None:
+        """The way of an app's plain calls, if they have one; the app keeps it for its next call."""
         self._apps.add(app)
-        app.kept_lane = self._kernel, self._open(app)
-        return app.kept_lane[1]
+        lane = self._open(app)
+        way: Way | None = None
+        if app.cache:
+            way = partial(self._kernel.recall.call, app, lane)
+        elif lane is not None:
+            way = lane.submit
+        app.kept_way = self._kernel, way
+        return way
 
     def reopen(self) -> None:
         """There are other executors now."""
         for app in self._apps:
-            app.kept_lane = None
+            app.kept_way = None
         self._apps.clear()
 
     def close(self) -> None:

@@ -59,7 +59,7 @@ class Recall:
         if _has_to_wait(args) or _has_to_wait(kwargs.values()):
             return None
         if not memoizer.memoize:
-            return lane and lane.start(args, kwargs)
+            return lane and lane.submit(args, kwargs)
         named = {**app.kwargs, **kwargs} if app.kwargs else kwargs
         key = memoizer.key_of(app.func, args, named, app.ignore_for_cache or ())
         value = memoizer.recall(key)
@@ -70,7 +70,7 @@ class Recall:
         with memoizer.claiming:
             if memoizer.is_claimed(key):
                 return None
-            future = lane.start(args, kwargs)
+            future = lane.submit(args, kwargs)
             if future is None:
                 return None
             if self.follows_ends:
