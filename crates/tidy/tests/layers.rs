@@ -12,6 +12,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("core", &["wire"]),
     ("keeper", &["sync", "wire", "shm", "core"]),
     ("journal", &[]),
+    ("transport", &["sync", "wire"]),
     ("worker", &["sync", "wire", "shm", "core", "keeper"]),
     ("client", &["sync", "wire", "shm", "core", "keeper"]),
     ("native", &["sync", "wire", "shm", "core", "keeper", "journal", "worker", "client"]),
@@ -26,6 +27,9 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("libc", &["sync", "shm", "keeper", "client", "native"]),
     ("loom", &["sync", "shm", "client"]),
     ("serde_json", &["tidy"]),
+    ("rustix", &["transport"]),
+    ("rustls", &["transport"]),
+    ("zeroize", &["transport"]),
 ];
 
 /// Crates from outside that everybody may know.
