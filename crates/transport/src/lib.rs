@@ -18,5 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod keys;
+mod sleeper;
 
 pub use keys::{ClientKey, Fleet, KeyError, NodeKey};
+pub use sleeper::{Interest, Ready, Rest, Sleeper, Waker};
