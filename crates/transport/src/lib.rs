@@ -17,8 +17,23 @@
 //! States, races, and why nothing is lost or delivered twice: `README.md` beside this file.
 #![forbid(unsafe_code)]
 
+mod channel;
+mod chunk;
+mod decoder;
+mod error;
+mod framed;
+mod greeting;
+mod inproc;
 mod keys;
+mod outbox;
 mod sleeper;
 
+pub use channel::{Channel, Flushed};
+pub use chunk::{CHUNK_SIZE_MAX, ChunkHead, ENVELOPE_SIZE, Envelope, EnvelopeError};
+pub use decoder::{Decoder, Taken};
+pub use error::{ChannelError, Mistrust};
+pub use framed::Framed;
+pub use greeting::{TRANSPORT_VERSION, Versions};
+pub use inproc::{InprocChannel, pair};
 pub use keys::{ClientKey, Fleet, KeyError, NodeKey};
 pub use sleeper::{Interest, Ready, Rest, Sleeper, Waker};
