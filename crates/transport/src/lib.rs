@@ -23,10 +23,12 @@ mod decoder;
 mod error;
 mod framed;
 mod greeting;
+mod identity;
 mod inproc;
 mod keys;
 mod outbox;
 mod sleeper;
+mod tcp;
 
 pub use channel::{Channel, Flushed};
 pub use chunk::{CHUNK_SIZE_MAX, ChunkHead, ENVELOPE_SIZE, Envelope, EnvelopeError};
@@ -34,6 +36,10 @@ pub use decoder::{Decoder, Taken};
 pub use error::{ChannelError, Mistrust};
 pub use framed::Framed;
 pub use greeting::{TRANSPORT_VERSION, Versions};
+pub use identity::Identity;
 pub use inproc::{InprocChannel, pair};
 pub use keys::{ClientKey, Fleet, KeyError, NodeKey};
 pub use sleeper::{Interest, Ready, Rest, Sleeper, Waker};
+pub use tcp::{
+    Accepted, Connector, HANDSHAKE_COUNT_MAX, Handshake, Listener, Progress, TcpChannel, resolve,
+};

@@ -1,0 +1,18 @@
+//! Channels over TCP and TLS 1.3: who listens, who connects, how a connection opens, and what it carries.
+
+mod address;
+mod connector;
+mod faults;
+mod handshake;
+mod listener;
+mod opening;
+mod secure;
+mod socket;
+
+pub use address::resolve;
+pub use connector::Connector;
+pub use handshake::{Handshake, Progress};
+pub use listener::{Accepted, HANDSHAKE_COUNT_MAX, Listener};
+
+/// A channel over TCP and TLS, to a peer that has proved its key.
+pub type TcpChannel = crate::framed::Framed<secure::Secure>;

@@ -1,0 +1,46 @@
+//! What every TCP socket here is told, and writing without the signal that a broken connection sends.
+
+use std::io::{self, IoSlice, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use rustix::net::{self, SendAncillaryBuffer, SendFlags, sockopt};
+
+/// A peer that says nothing for so long is asked whether it lives.
+const IDLE: Duration = Duration::from_secs(15);
+/// It is asked again after so long.
+const INTERVAL: Duration = Duration::from_secs(5);
+/// After so many questions without an answer it is lost.
+const QUESTION_COUNT: u32 = 3;
+/// A peer that does not take bytes for so long is lost, ms: the kernel's own patience is a quarter of an hour.
+const UNTAKEN_MS: u32 = 30_000;
+
+/// Prepares a connected socket: it never blocks, sends at once, and finds out that its peer is gone.
+pub fn prepare(socket: &TcpStream) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    socket.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, IDLE)?;
+    sockopt::set_tcp_keepintvl(socket, INTERVAL)?;
+    sockopt::set_tcp_keepcnt(socket, QUESTION_COUNT)?;
+    sockopt::set_tcp_user_timeout(socket, UNTAKEN_MS)?;
+    Ok(())
+}
+
+/// Writes to a socket; a broken connection is an error and no SIGPIPE, whatever the program does with signals.
+pub struct Quiet<'a>(pub &'a TcpStream);
+
+impl Write for Quiet<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(net::send(self.0, bytes, SendFlags::NOSIGNAL)?)
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut nothing = SendAncillaryBuffer::default();
+        Ok(net::sendmsg(self.0, slices, &mut nothing, SendFlags::NOSIGNAL)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
