@@ -27,6 +27,7 @@ mod identity;
 mod inproc;
 mod keys;
 mod outbox;
+mod session;
 mod sleeper;
 mod tcp;
 
@@ -39,6 +40,7 @@ pub use greeting::{TRANSPORT_VERSION, Versions};
 pub use identity::Identity;
 pub use inproc::{InprocChannel, pair};
 pub use keys::{ClientKey, Fleet, KeyError, NodeKey};
+pub use session::{Admission, Arrival, Outgoing, Session, SessionError, SessionOptions};
 pub use sleeper::{Interest, Ready, Rest, Sleeper, Waker};
 pub use tcp::{
     Accepted, Connector, HANDSHAKE_COUNT_MAX, Handshake, Listener, Progress, TcpChannel, resolve,
