@@ -68,7 +68,6 @@ pub enum Rest {
 pub struct Sleeper {
     set: OwnedFd,
     bell: Arc<Bell>,
-    events: Vec<epoll::Event>,
 }
 
 /// Wakes a sleeper from any thread.
@@ -102,7 +101,7 @@ impl Sleeper {
         let data = epoll::EventData::new_u64(OWN_TOKEN);
         epoll::add(&set, &event, data, epoll::EventFlags::IN)?;
         let bell = Arc::new(Bell { state: AtomicU32::new(AWAKE), event });
-        Ok(Self { set, bell, events: Vec::with_capacity(READY_COUNT_MAX) })
+        Ok(Self { set, bell })
     }
 
     /// Watches a descriptor under a token, or changes what it is watched for. A closed descriptor is watched no longer.
@@ -132,6 +131,15 @@ impl Sleeper {
         }
     }
 
+    /// Whether a sleep would end at once for a descriptor, or because somebody called. Any thread may ask.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        let mut set = [rustix::event::PollFd::new(&self.set, rustix::event::PollFlags::IN)];
+        // PAIRS: sleeper called (the swap in `ring`)
+        self.bell.state.load(Ordering::Acquire) == CALLED
+            || rustix::event::poll(&mut set, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(1)
+    }
+
     /// What wakes it from other threads.
     #[must_use]
     pub fn waker(&self) -> Waker {
@@ -143,14 +151,15 @@ impl Sleeper {
     ///
     /// # Errors
     /// None that a correct program sees.
-    pub fn sleep(&mut self, ready: &mut Vec<Ready>, limit: Option<Duration>) -> io::Result<Rest> {
+    pub fn sleep(&self, ready: &mut Vec<Ready>, limit: Option<Duration>) -> io::Result<Rest> {
         ready.clear();
         // PAIRS: sleeper called (the swap in `ring`)
         let state = &self.bell.state;
         let laid_down =
             state.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok();
         let limit = if laid_down { limit } else { Some(Duration::ZERO) };
-        let waited = self.wait(limit);
+        let mut events = Vec::with_capacity(READY_COUNT_MAX);
+        let waited = self.wait(&mut events, limit);
         // PAIRS: sleeper called (the swap in `ring`)
         let was_called = self.bell.state.swap(AWAKE, Ordering::AcqRel) == CALLED;
         match waited {
@@ -158,7 +167,7 @@ impl Sleeper {
             Err(Errno::INTR) | Ok(()) => {}
             Err(error) => return Err(error.into()),
         }
-        let has_rung = self.tell(ready);
+        let has_rung = self.tell(&events, ready);
         Ok(match (was_called || has_rung, ready.is_empty()) {
             (true, _) => Rest::Called,
             (false, false) => Rest::Ready,
@@ -166,19 +175,22 @@ impl Sleeper {
         })
     }
 
-    fn wait(&mut self, limit: Option<Duration>) -> rustix::io::Result<()> {
-        self.events.clear();
+    fn wait(
+        &self,
+        events: &mut Vec<epoll::Event>,
+        limit: Option<Duration>,
+    ) -> rustix::io::Result<()> {
         // A day is as good as a time that the system's type cannot hold.
         let limit = limit.map(|time| time.min(Duration::from_secs(24 * 60 * 60)));
         let limit = limit.and_then(|time| Timespec::try_from(time).ok());
-        epoll::wait(&self.set, rustix::buffer::spare_capacity(&mut self.events), limit.as_ref())?;
+        epoll::wait(&self.set, rustix::buffer::spare_capacity(events), limit.as_ref())?;
         Ok(())
     }
 
     /// Says what is ready; `true`: the event descriptor is.
-    fn tell(&mut self, ready: &mut Vec<Ready>) -> bool {
+    fn tell(&self, events: &[epoll::Event], ready: &mut Vec<Ready>) -> bool {
         let mut has_rung = false;
-        for event in &self.events {
+        for event in events {
             let (token, flags) = (event.data.u64(), event.flags);
             if token == OWN_TOKEN {
                 // Empties the counter, whatever it holds.
