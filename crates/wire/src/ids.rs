@@ -82,6 +82,10 @@ id!(
     ContextId(u32), "context"
 );
 id!(
+    /// An engine at the other end of a link, as the engine at this end numbers it.
+    PeerId(u16), "peer"
+);
+id!(
     /// How often a task was placed before, modulo 256: tells a late answer of an earlier attempt apart.
     Attempt(u8), "attempt"
 );

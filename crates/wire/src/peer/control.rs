@@ -1,0 +1,221 @@
+//! Messages of fixed meaning and few words: beats, definitions, requests about tasks.
+
+use super::{MessageKind, Reader, put_bytes, put_words, write_message};
+use crate::{Attempt, FrameError, FunctionId, TaskId};
+
+/// A sign of life. Times are nanoseconds of the sender's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Beat {
+    /// When it was sent.
+    pub sent_ns: u64,
+    /// The other side's time in the last beat that came from there; 0 is none.
+    pub echo_ns: u64,
+    /// How long ago that one came.
+    pub held_ns: u64,
+    /// Tasks that wait here for a worker.
+    pub waiting: u32,
+    /// Tasks that workers have.
+    pub running: u32,
+    /// Workers that are up.
+    pub workers: u32,
+}
+
+impl Beat {
+    /// Appends the message.
+    pub fn write(&self, out: &mut Vec<u8>) -> usize {
+        write_message(out, MessageKind::Beat, |out| {
+            put_words(
+                out,
+                [
+                    self.sent_ns,
+                    self.echo_ns,
+                    self.held_ns,
+                    u64::from(self.waiting) | (u64::from(self.running) << 32),
+                    u64::from(self.workers),
+                ],
+            );
+        })
+    }
+
+    /// Reads the message.
+    ///
+    /// # Errors
+    /// [`FrameError::Truncated`].
+    #[expect(clippy::cast_possible_truncation, reason = "fields of packed words")]
+    pub fn read(body: &[u8]) -> Result<Self, FrameError> {
+        let [sent_ns, echo_ns, held_ns, tasks, workers] = Reader::new(body).words()?;
+        Ok(Self {
+            sent_ns,
+            echo_ns,
+            held_ns,
+            waiting: tasks as u32,
+            running: (tasks >> 32) as u32,
+            workers: workers as u32,
+        })
+    }
+}
+
+/// What a function id of the sender stands for from now on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Definition<'a> {
+    /// The id.
+    pub function: FunctionId,
+    /// What workers are told.
+    pub definition: &'a [u8],
+    /// For messages.
+    pub name: &'a [u8],
+}
+
+impl<'a> Definition<'a> {
+    /// Appends the message.
+    pub fn write(&self, out: &mut Vec<u8>) -> usize {
+        write_message(out, MessageKind::Define, |out| {
+            put_words(out, [u64::from(self.function.0)]);
+            put_bytes(out, self.definition);
+            put_bytes(out, self.name);
+        })
+    }
+
+    /// Reads the message.
+    ///
+    /// # Errors
+    /// [`FrameError::Truncated`].
+    pub fn read(body: &'a [u8]) -> Result<Self, FrameError> {
+        let mut reader = Reader::new(body);
+        #[expect(clippy::cast_possible_truncation, reason = "the high half is reserved")]
+        let function = FunctionId(reader.word()? as u32);
+        Ok(Self { function, definition: reader.sized_bytes()?, name: reader.sized_bytes()? })
+    }
+}
+
+/// A request or a notice of a few words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Control {
+    /// A task is to be stopped, or not started.
+    Stop {
+        /// Its id with whoever sent it.
+        task: TaskId,
+        /// Which placement of it.
+        attempt: Attempt,
+        /// From the interrupt to the kill.
+        grace_ns: u64,
+    },
+    /// So many tasks that have not started are wanted back.
+    Recall {
+        /// How many at most.
+        count: u32,
+    },
+    /// Those that could be given back were.
+    Recalled,
+    /// Nothing more is to be sent here.
+    Drain {
+        /// Why.
+        text: String,
+    },
+    /// Nothing more will come.
+    End {
+        /// Why.
+        text: String,
+    },
+    /// A lease is not given, or is over.
+    Refuse {
+        /// Why.
+        text: String,
+    },
+}
+
+impl Control {
+    /// Appends the message.
+    pub fn write(&self, out: &mut Vec<u8>) -> usize {
+        match self {
+            Self::Stop { task, attempt, grace_ns } => {
+                write_message(out, MessageKind::Stop, |out| {
+                    put_words(out, [task.word(), u64::from(attempt.0), *grace_ns]);
+                })
+            }
+            Self::Recall { count } => {
+                let fill = |out: &mut Vec<u8>| put_words(out, [u64::from(*count)]);
+                write_message(out, MessageKind::Recall, fill)
+            }
+            Self::Recalled => write_message(out, MessageKind::Recalled, |_| {}),
+            Self::Drain { text } => Self::write_text(out, MessageKind::Drain, text),
+            Self::End { text } => Self::write_text(out, MessageKind::End, text),
+            Self::Refuse { text } => Self::write_text(out, MessageKind::Refuse, text),
+        }
+    }
+
+    fn write_text(out: &mut Vec<u8>, kind: MessageKind, text: &str) -> usize {
+        write_message(out, kind, |out| out.extend_from_slice(text.as_bytes()))
+    }
+
+    /// Reads a message of this family; `None`: the kind is of another one.
+    ///
+    /// # Errors
+    /// [`FrameError::Truncated`].
+    #[expect(clippy::cast_possible_truncation, reason = "fields of packed words")]
+    pub fn read(kind: MessageKind, body: &[u8]) -> Result<Option<Self>, FrameError> {
+        let mut reader = Reader::new(body);
+        let text = || String::from_utf8_lossy(body).into_owned();
+        Ok(Some(match kind {
+            MessageKind::Stop => {
+                let [task, attempt, grace_ns] = reader.words()?;
+                let (task, attempt) = (TaskId::from_word(task), Attempt(attempt as u8));
+                Self::Stop { task, attempt, grace_ns }
+            }
+            MessageKind::Recall => Self::Recall { count: reader.word()? as u32 },
+            MessageKind::Recalled => Self::Recalled,
+            MessageKind::Drain => Self::Drain { text: text() },
+            MessageKind::End => Self::End { text: text() },
+            MessageKind::Refuse => Self::Refuse { text: text() },
+            _ => return Ok(None),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Messages;
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_control_message_comes_back() {
+        let task = TaskId::new(1, 2);
+        let text = || "why".to_owned();
+        for message in [
+            Control::Stop { task, attempt: Attempt(3), grace_ns: 4 },
+            Control::Recall { count: 5 },
+            Control::Recalled,
+            Control::Drain { text: text() },
+            Control::End { text: text() },
+            Control::Refuse { text: text() },
+        ] {
+            let mut chunk = Vec::new();
+            message.write(&mut chunk);
+            let (kind, body) = Messages::new(&chunk).next().expect("one").expect("whole");
+            assert_eq!(Control::read(kind, body), Ok(Some(message)));
+        }
+    }
+
+    #[test]
+    fn beats_and_definitions_come_back() {
+        let beat = Beat { sent_ns: 1, echo_ns: 2, held_ns: 3, waiting: 4, running: 5, workers: 6 };
+        let definition = Definition { function: FunctionId(7), definition: b"code", name: b"name" };
+        let mut chunk = Vec::new();
+        beat.write(&mut chunk);
+        definition.write(&mut chunk);
+        let bodies: Vec<_> = Messages::new(&chunk).map(|one| one.expect("whole").1).collect();
+        assert_eq!(Beat::read(bodies[0]), Ok(beat));
+        assert_eq!(Definition::read(bodies[1]), Ok(definition));
+    }
+
+    proptest! {
+        #[test]
+        fn any_body_decodes_or_is_refused(bytes: Vec<u8>) {
+            let _ = (Beat::read(&bytes), Definition::read(&bytes));
+            for kind in [MessageKind::Stop, MessageKind::Recall, MessageKind::End] {
+                let _ = Control::read(kind, &bytes);
+            }
+        }
+    }
+}

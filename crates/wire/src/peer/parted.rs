@@ -1,0 +1,93 @@
+//! A payload on its way to another node: encoded bytes, and the large parts that they name by index.
+
+use super::{Reader, put_words};
+use crate::{FrameError, padded_size};
+
+/// Encoded bytes and their parts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Parted<'a> {
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// What they name, in order; most have none.
+    pub parts: Vec<&'a [u8]>,
+}
+
+impl<'a> Parted<'a> {
+    /// Appends bytes without parts.
+    #[inline]
+    pub fn put_plain(out: &mut Vec<u8>, bytes: &[u8]) {
+        Self::put_head(out, bytes, 0);
+    }
+
+    /// Appends bytes and says how many parts follow, which [`Self::put_part`] appends.
+    ///
+    /// # Panics
+    /// With 4 GiB of bytes, or as many parts.
+    #[inline]
+    pub fn put_head(out: &mut Vec<u8>, bytes: &[u8], part_count: usize) {
+        let size = u32::try_from(bytes.len()).expect("what is large travels in parts");
+        let count = u32::try_from(part_count).expect("fewer parts than bytes");
+        put_words(out, [u64::from(size) | (u64::from(count) << 32)]);
+        out.extend_from_slice(bytes);
+        out.resize(padded_size(out.len()), 0);
+    }
+
+    /// Appends one part of `size` bytes, which `fill` writes.
+    pub fn put_part(out: &mut Vec<u8>, size: usize, fill: impl FnOnce(&mut [u8])) {
+        put_words(out, [size as u64]);
+        let start = out.len();
+        out.resize(start + padded_size(size), 0);
+        fill(&mut out[start..start + size]);
+    }
+
+    #[inline]
+    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, FrameError> {
+        let word = reader.word()?;
+        #[expect(clippy::cast_possible_truncation, reason = "fields of a packed word")]
+        let (size, count) = (word as u32, (word >> 32) as u32);
+        let bytes = reader.bytes(size as usize)?;
+        let mut parts = Vec::new();
+        for _ in 0..count {
+            parts.push(reader.sized_bytes()?);
+        }
+        Ok(Self { bytes, parts })
+    }
+}
+
+/// Several of them, one after the other.
+#[derive(Debug, Clone)]
+pub struct PartedList<'a> {
+    pub(super) reader: Reader<'a>,
+    pub(super) left: u16,
+}
+
+impl<'a> Iterator for PartedList<'a> {
+    type Item = Result<Parted<'a>, FrameError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        Some(Parted::read(&mut self.reader))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read(bytes: Vec<u8>, parts: Vec<Vec<u8>>) {
+            let mut out = Vec::new();
+            Parted::put_head(&mut out, &bytes, parts.len());
+            for part in &parts {
+                Parted::put_part(&mut out, part.len(), |space| space.copy_from_slice(part));
+            }
+            let mut reader = Reader::new(&out);
+            let parts = parts.iter().map(Vec::as_slice).collect();
+            prop_assert_eq!(Parted::read(&mut reader), Ok(Parted { bytes: &bytes, parts }));
+            prop_assert!(reader.rest().is_empty());
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Takes words and bytes from the front of a message's body; nothing is ever read beyond its end.
+
+use crate::{FrameError, padded_size};
+
+#[derive(Debug, Clone)]
+pub(crate) struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    pub const fn rest(&self) -> &'a [u8] {
+        self.0
+    }
+
+    const fn short(&self, needed: usize) -> FrameError {
+        FrameError::Truncated { needed, found: self.0.len() }
+    }
+
+    #[inline]
+    pub fn word(&mut self) -> Result<u64, FrameError> {
+        let (word, rest) = self.0.split_first_chunk::<8>().ok_or(self.short(8))?;
+        self.0 = rest;
+        Ok(u64::from_le_bytes(*word))
+    }
+
+    #[inline]
+    pub fn words<const N: usize>(&mut self) -> Result<[u64; N], FrameError> {
+        let mut words = [0; N];
+        for word in &mut words {
+            *word = self.word()?;
+        }
+        Ok(words)
+    }
+
+    /// Bytes that are padded to a word, unless the end comes first.
+    #[inline]
+    pub fn bytes(&mut self, size: usize) -> Result<&'a [u8], FrameError> {
+        let bytes = self.0.get(..size).ok_or(self.short(size))?;
+        self.0 = self.0.get(padded_size(size)..).unwrap_or(&[]);
+        Ok(bytes)
+    }
+
+    /// Bytes with their size in front.
+    pub fn sized_bytes(&mut self) -> Result<&'a [u8], FrameError> {
+        let size = self.word()?;
+        self.bytes(usize::try_from(size).map_err(|_| self.short(usize::MAX))?)
+    }
+
+    /// Text with its size in front; what is no text becomes marks of replacement.
+    pub fn text(&mut self) -> Result<String, FrameError> {
+        Ok(String::from_utf8_lossy(self.sized_bytes()?).into_owned())
+    }
+}
