@@ -189,7 +189,7 @@ impl Core {
     }
 
     /// Charges an attempt to the budget for exceptions.
-    fn charge_retry(&mut self, index: u32) -> bool {
+    pub(crate) fn charge_retry(&mut self, index: u32) -> bool {
         if self.tasks[index].extra == NONE && self.config.budgets.retries == 0 {
             return false;
         }

@@ -34,7 +34,9 @@ impl Core {
         let known = self.functions.get(function.0 as usize).filter(|known| known.is_seen());
         match known {
             Some(known)
-                if config.budgets == Budgets::default() && config.tasks_per_worker_max == 0 =>
+                if config.budgets == Budgets::default()
+                    && config.tasks_per_worker_max == 0
+                    && config.workers > 0 =>
             {
                 let count = u64::from(config.batch_ns) / known.cost().ns().max(1);
                 let room = config.outstanding_max.saturating_sub(self.counts.outstanding);

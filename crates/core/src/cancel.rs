@@ -6,7 +6,7 @@ use crate::machine::slot_id;
 use crate::outcome::Content;
 use crate::port::Port;
 use crate::task::{State, flag};
-use crate::{Core, Status};
+use crate::{Core, NONE, Status};
 
 /// What may be done to a task that is to be cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,8 @@ impl Core {
 
     /// Cancels a task that has certainly not started; says whether it did.
     pub(crate) fn cancel_unstarted(&mut self, index: u32, port: &mut impl Port) -> bool {
-        if self.tasks[index].state == State::Sent && !self.take_back_one(index, port) {
+        let state = self.tasks[index].state;
+        if state == State::Away || (state == State::Sent && !self.take_back_one(index, port)) {
             return false;
         }
         self.unlist(index);
@@ -113,7 +114,19 @@ impl Core {
             self.extras[extra].grace_ns = grace_ns;
         }
         self.tasks[index].flags |= flag::CANCELLED;
-        self.interrupt(index, port);
+        if self.tasks[index].state == State::Away {
+            self.stop_at_peer(index, port);
+        } else {
+            self.interrupt(index, port);
+        }
+    }
+
+    /// Asks the peer that a task is with to stop it.
+    pub(crate) fn stop_at_peer(&mut self, index: u32, port: &mut impl Port) {
+        let (task, extra) = (self.tasks.id(index), self.tasks[index].extra);
+        let grace_ns =
+            if extra == NONE { self.config.grace_ns } else { self.extras[extra].grace_ns };
+        port.stop_at_peer(self.peer_of(index), task, self.tasks[index].attempt, grace_ns);
     }
 
     /// Interrupts the running attempt and starts its grace.

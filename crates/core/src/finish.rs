@@ -181,6 +181,7 @@ impl Core {
                 self.nested_ready -= 1;
             }
             State::Sent => self.leave_slot(index),
+            State::Away => self.leave_peer(index),
             State::Loose => {}
             State::Free | State::Final => unreachable!("only a live task is in a list"),
         }

@@ -26,6 +26,7 @@ mod nested;
 mod options;
 mod outcome;
 mod payload;
+mod peers;
 mod place;
 mod port;
 mod queue;
@@ -46,12 +47,15 @@ pub use machine::Core;
 pub use options::{Budgets, Origin, TaskOptions};
 pub use outcome::{Loss, LossCause, LossReport, Outcome, StartFailure, Status};
 pub use payload::{Block, INLINE_MAX, Payload, PayloadRef};
+pub use peers::{Errand, PeerAnswer, PeerEnd, PeerOffer, PeerStats};
 pub use port::{CallProgress, Dispatch, KillReason, Parents, Port, Progress, Sent, TakeBack};
 pub use slots::SlotState;
 pub use stats::{Load, SlotStats, Stats, Tags, TaskView};
 pub use submit::{Submission, SubmitError};
 
-pub use gristmill_wire::{Attempt, Epoch, FunctionId, SlotId, TaskId};
+pub use gristmill_wire::{Attempt, Epoch, FunctionId, PeerId, SlotId, TaskId};
+
+pub(crate) use outcome::Content;
 
 /// Whether tasks keep tags; without them nobody can tell what they cost.
 pub(crate) const HAS_TAGS: bool = cfg!(feature = "tags");

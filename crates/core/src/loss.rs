@@ -47,6 +47,7 @@ impl Core {
             epoch,
             pid: loss.pid,
             cause: loss.cause,
+            node: Box::default(),
             oom: loss.oom,
             killed_for,
             detail: loss.detail,
@@ -155,10 +156,15 @@ impl Core {
     }
 
     /// Charges an attempt to the budget for losses, unless the task is a killer of workers.
-    fn charge_loss(&mut self, index: u32, cause: LossCause, killed_for: Option<TaskId>) -> bool {
+    pub(crate) fn charge_loss(
+        &mut self,
+        index: u32,
+        cause: LossCause,
+        killed_for: Option<TaskId>,
+    ) -> bool {
         let extra = self.extra(index);
         let extra = &mut self.extras[extra];
-        if killed_for.is_none() && cause != LossCause::Keeper {
+        if killed_for.is_none() && !matches!(cause, LossCause::Keeper | LossCause::Node) {
             extra.kills = extra.kills.saturating_add(1);
         }
         let left = &mut extra.budgets.loss_retries;

@@ -7,6 +7,7 @@ use gristmill_wire::{FunctionId, SlotId};
 use crate::edges::Edge;
 use crate::estimate::Estimate;
 use crate::options::Extra;
+use crate::peers::Peers;
 use crate::port::{Port, TakeBack};
 use crate::queue::ReadyQueue;
 use crate::slab::Slab;
@@ -44,6 +45,7 @@ pub struct Core {
     pub(crate) ns_per_tick: f32,
     pub(crate) ready: ReadyQueue,
     pub(crate) slots: Vec<Slot>,
+    pub(crate) peers: Peers,
     /// Where the last record went.
     pub(crate) current: usize,
     pub(crate) counts: Stats,
@@ -78,12 +80,8 @@ pub struct Core {
 
 impl Core {
     /// An engine without workers; [`Core::start`] asks for them.
-    ///
-    /// # Panics
-    /// When the configuration names no worker.
     #[must_use]
     pub fn new(mut config: Config) -> Self {
-        assert!(config.workers > 0, "an engine has at least one worker");
         config.workers_min = config.workers_min.min(config.workers);
         config.depth_min = config.depth_min.max(1);
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
@@ -100,6 +98,7 @@ impl Core {
             ns_per_tick,
             ready: ReadyQueue::new(),
             slots: (0..config.slot_count()).map(|_| Slot::new()).collect(),
+            peers: Peers::default(),
             current: 0,
             counts: Stats::default(),
             blocked: 0,
@@ -142,6 +141,7 @@ impl Core {
         self.pump(port);
         self.steal_from_long(port);
         self.bring_home(port);
+        self.recall_from_peers(port);
         self.grow(port);
         self.wind_down(port);
     }
@@ -159,6 +159,9 @@ impl Core {
         if self.wants_workers() {
             wake = wake.min(self.backoff_until);
         }
+        if let Some(when) = self.next_recall() {
+            wake = wake.min(when);
+        }
         if let Some(since) = self.oldest_idle_spare() {
             wake = wake.min(since.saturating_add(self.config.spare_linger_ns));
         }
@@ -174,6 +177,7 @@ impl Core {
             || self.extras.len() > self.batches
             || self.timers.len() > 0
             || self.could_steal()
+            || self.peers.away > 0
             || self.wants_workers()
             || self.oldest_idle_spare().is_some()
             || (matches!(self.phase, Phase::Closing { .. }) && !self.is_empty())
@@ -253,6 +257,7 @@ impl Core {
         assert!(u64::from(self.extras.len()) <= live, "side records end with their tasks");
         assert!(self.timers.len() as u64 <= live, "timers end with their tasks");
         self.audit_slots();
+        self.audit_peers();
         if live == 0 {
             assert_eq!(self.edges.len(), 0, "edges end with their tasks");
         }

@@ -75,6 +75,8 @@ pub enum LossCause {
     Stalled,
     /// What it wrote into its ring was not an answer; it was killed.
     Corrupt,
+    /// The engine that it belonged to was lost, or the way to it.
+    Node,
 }
 
 /// The death of a worker, as the keeper tells it.
@@ -103,6 +105,8 @@ pub struct LossReport {
     pub pid: u32,
     /// Why it died.
     pub cause: LossCause,
+    /// The node that it was on; none is this one.
+    pub node: Box<str>,
     /// Whether for want of memory.
     pub oom: bool,
     /// Whether the engine killed it, because of another task.

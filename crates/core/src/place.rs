@@ -29,6 +29,12 @@ impl Core {
             while !is_sent && let Some(slot) = self.choose(port) {
                 is_sent = self.send(slot, index, port) == Placed::Done;
             }
+            while !is_sent
+                && self.batch(index).is_none()
+                && let Some(place) = self.choose_peer()
+            {
+                is_sent = self.send_away(place, index, port) == Placed::Done;
+            }
         }
         if !is_sent {
             self.tasks[index].state = State::Ready;
@@ -73,7 +79,7 @@ impl Core {
         }
     }
 
-    fn extension(&self, slot: usize, extra: u32) -> (Option<TaskExtension>, TaskFlags) {
+    pub(crate) fn extension(&self, slot: usize, extra: u32) -> (Option<TaskExtension>, TaskFlags) {
         let extra = &self.extras[extra];
         let mut flags = Self::batch_flag(extra.batch);
         if extra.parent != NONE && self.tasks[extra.parent].slot == slot_id(slot).0 {
@@ -166,7 +172,7 @@ impl Core {
     /// The slot for the next ordinary task, if any has room.
     #[inline]
     pub(crate) fn choose(&self, port: &impl Port) -> Option<usize> {
-        let current = &self.slots[self.current];
+        let current = self.slots.get(self.current)?;
         let clings = (current.backlog_ns < self.config.cling_ns || self.has_no_core_left())
             && (current.in_flight.len > 0 || !port.is_asleep(slot_id(self.current)))
             && current.is_open(&self.config)
@@ -252,6 +258,7 @@ impl Core {
             let Some(slot) = self.choose(port) else { break };
             self.send_first(slot, port);
         }
+        self.pump_peers(port);
         if self.absent_slots > 0 || (self.ready_count() > 0 && self.waiting_slots > 0) {
             self.grow(port);
             self.refuse_too_deep(port);

@@ -1,11 +1,11 @@
 //! What the machine asks of the world: one trait, dispatched statically.
 
-use gristmill_wire::{Attempt, FunctionId, SlotId, TaskExtension, TaskFlags, TaskId};
+use gristmill_wire::{Attempt, FunctionId, PeerId, SlotId, TaskExtension, TaskFlags, TaskId};
 
 use crate::edges::Edge;
 use crate::slab::Slab;
 use crate::task::TaskTable;
-use crate::{NONE, Payload, Status};
+use crate::{Errand, NONE, Payload, Status};
 
 /// What became of a frame.
 #[must_use]
@@ -108,6 +108,23 @@ pub trait Port {
     /// Asks the slot's worker, which has nothing in flight, to leave. Comes back as
     /// `Core::slot_lost`.
     fn retire(&mut self, slot: SlotId);
+
+    /// Sends a task to a peer.
+    fn send_to_peer(&mut self, peer: PeerId, errand: Errand<'_>) -> Sent {
+        let _ = (peer, errand);
+        Sent::Full
+    }
+
+    /// Asks a peer to stop a task, or not to start it.
+    fn stop_at_peer(&mut self, peer: PeerId, task: TaskId, attempt: Attempt, grace_ns: u64) {
+        let _ = (peer, task, attempt, grace_ns);
+    }
+
+    /// Asks a peer to give back up to `count` tasks that have not started. Comes back as their answers, then
+    /// `Core::peer_recalled`.
+    fn recall_from_peer(&mut self, peer: PeerId, count: u32) {
+        let _ = (peer, count);
+    }
 
     /// Tells that a task is final: exactly once per task.
     fn finished(&mut self, task: TaskId, handle: u64, status: Status);

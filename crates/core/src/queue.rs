@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::NONE;
 use crate::list::List;
 use crate::task::TaskTable;
 
@@ -72,6 +73,27 @@ impl ReadyQueue {
         let index = self.list(priority).head;
         self.remove(tasks, priority, index);
         Some(index)
+    }
+
+    /// The task that would be popped.
+    #[inline]
+    pub fn first(&self) -> Option<u32> {
+        let highest = self.others.last_key_value().filter(|(priority, _)| **priority > 0);
+        let list = highest.map_or(&self.plain, |(_, list)| list);
+        let head = if list.len > 0 { list.head } else { self.others.last_key_value()?.1.head };
+        Some(head)
+    }
+
+    /// The tasks that would be popped last, last first.
+    pub fn last(&self, tasks: &TaskTable, count: usize) -> Vec<u32> {
+        let backwards = |list: &List| {
+            let before = |&index: &u32| Some(tasks[index].previous).filter(|&one| one != NONE);
+            std::iter::successors(Some(list.tail).filter(|&one| one != NONE), before)
+        };
+        let below = self.others.range(..0).map(|(_, list)| list);
+        let above = self.others.range(1..).map(|(_, list)| list);
+        let lists = below.chain(std::iter::once(&self.plain)).chain(above);
+        lists.flat_map(backwards).take(count).collect()
     }
 
     /// All tasks, in the order they would be popped.

@@ -36,6 +36,9 @@ impl Core {
             let taken = self.recall(slot, &wanted, port);
             self.return_all(&taken, port);
         }
+        for peer in self.peer_stats().map(|stats| stats.peer).collect::<Vec<_>>() {
+            port.recall_from_peer(peer, u32::MAX);
+        }
         for index in 0..self.tasks.end() {
             let state = self.tasks[index].state;
             if matches!(state, State::Blocked | State::Ready | State::Nested) {
@@ -73,14 +76,14 @@ impl Core {
     #[inline]
     #[must_use]
     pub const fn in_flight(&self) -> u64 {
-        self.in_flight
+        self.in_flight + self.peers.away
     }
 
     /// Whether tasks wait for the results of a few that are in flight, so that each answer may be what workers lack.
     #[inline]
     #[must_use]
     pub const fn waits_for_few(&self) -> bool {
-        self.blocked > 0 && self.in_flight <= 2
+        self.blocked > 0 && self.in_flight() <= 2
     }
 
     /// Whether every accepted task has its final state.

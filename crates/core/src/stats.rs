@@ -1,6 +1,6 @@
 //! What can be told of a machine and of a task, without changing either.
 
-use gristmill_wire::{Attempt, FunctionId, SlotId, Span, TaskId};
+use gristmill_wire::{Attempt, FunctionId, PeerId, SlotId, Span, TaskId};
 
 use crate::options::Origin;
 use crate::outcome::{Outcome, Status};
@@ -36,8 +36,10 @@ pub struct TaskView<'a> {
     pub status: Option<Status>,
     /// What it has to say, once it is final.
     pub outcome: Option<Outcome<'a>>,
-    /// Whether it is in a worker's ring: it may run.
+    /// Whether it is in a worker's ring, or with a peer: it may run.
     pub is_sent: bool,
+    /// Final: whether user code had begun.
+    pub has_started: bool,
     /// How often it was placed before.
     pub attempt: Attempt,
     /// When it crossed which border.
@@ -48,6 +50,8 @@ pub struct TaskView<'a> {
     pub handle: u64,
     /// The slot it is or was last in.
     pub slot: Option<SlotId>,
+    /// The peer that it is with.
+    pub peer: Option<PeerId>,
     /// Who submitted it, while that is of use: the running parent of a nested task.
     pub origin: Origin,
 }
@@ -136,7 +140,7 @@ impl Core {
         Stats {
             ready: self.ready_count(),
             blocked: self.blocked,
-            in_flight: self.in_flight,
+            in_flight: self.in_flight(),
             overflow: self.counts.outstanding.saturating_sub(self.config.outstanding_max),
             slots: slots.collect(),
             ..self.counts.clone()
@@ -184,6 +188,19 @@ impl Core {
         (0..self.tasks.end()).filter(is_meant).map(|index| self.tasks.id(index)).collect()
     }
 
+    /// When a task was submitted, ticks.
+    #[inline]
+    #[must_use]
+    pub fn submitted_ticks(&self, id: TaskId) -> Option<u64> {
+        self.tasks.find(id).map(|index| self.tasks[index].submitted_ticks)
+    }
+
+    /// Tasks that wait for a worker.
+    #[must_use]
+    pub const fn ready_len(&self) -> u64 {
+        self.ready_count()
+    }
+
     /// Whether some task is a batch, of which single tasks may come.
     #[must_use]
     pub const fn has_batches(&self) -> bool {
@@ -205,12 +222,14 @@ impl Core {
         Some(TaskView {
             status,
             outcome: status.map(|status| task.content.outcome(status, task.has(flag::STARTED))),
-            is_sent: task.state == State::Sent,
+            is_sent: matches!(task.state, State::Sent | State::Away),
+            has_started: status.is_some() && task.has(flag::STARTED),
             attempt: task.attempt,
             tags: task.tags(),
             function: task.function,
             handle: task.handle,
-            slot: (task.slot != u16::MAX).then_some(SlotId(task.slot)),
+            slot: (task.slot != u16::MAX && task.state != State::Away).then_some(SlotId(task.slot)),
+            peer: (task.state == State::Away).then_some(PeerId(task.slot)),
             origin,
         })
     }

@@ -26,6 +26,8 @@ pub(crate) enum State {
     Nested,
     /// In the ring of a slot.
     Sent,
+    /// With a peer.
+    Away,
     /// Between two of these, inside one call.
     Loose,
     Final,
@@ -77,7 +79,7 @@ pub(crate) struct Task {
     pub holds: u32,
     pub extra: u32,
     pub written: u32,
-    /// Sent or nested: the slot; final: the last one.
+    /// Sent or nested: the slot; away: the peer; final: the last slot.
     pub slot: u16,
     pub cost: Cost,
     pub attempt: Attempt,

@@ -1,0 +1,205 @@
+//! What peers answer, and what they say of themselves.
+
+use gristmill_wire::{Attempt, Epoch, PeerId, Span, TaskId};
+
+use super::table::PeerOffer;
+use crate::finish::Run;
+use crate::outcome::{LossCause, LossReport};
+use crate::port::Port;
+use crate::task::{State, flag};
+use crate::{AnswerOutcome, Content, Core, Payload, Status, Tags};
+
+/// How a task ended at a peer.
+#[derive(Debug)]
+pub enum PeerEnd {
+    /// It returned.
+    Returned(Payload),
+    /// It raised.
+    Raised(Payload),
+    /// It was stopped on request while it ran.
+    Stopped,
+    /// Its deadline passed before it started.
+    Expired,
+    /// It ran out of time; what it raised, unless it was killed.
+    TimedOut(Option<Payload>),
+    /// It has not started and will not: it comes back.
+    Unstarted,
+    /// Its worker died while it ran.
+    Lost(LossReport),
+    /// It waits for a place below too many tasks that wait themselves.
+    TooDeep,
+}
+
+/// A peer's answer to one task.
+#[derive(Debug)]
+pub struct PeerAnswer {
+    /// Which.
+    pub task: TaskId,
+    /// Which placement of it.
+    pub attempt: Attempt,
+    /// How it ended.
+    pub end: PeerEnd,
+    /// When it ran, in this side's clock.
+    pub tags: Tags,
+}
+
+impl Core {
+    /// Tells that a peer takes tasks.
+    pub fn peer_joined(
+        &mut self,
+        peer: PeerId,
+        epoch: Epoch,
+        offer: PeerOffer,
+        now: u64,
+        port: &mut impl Port,
+    ) {
+        self.now = now;
+        self.set_offer(peer, epoch, offer);
+        self.pump(port);
+    }
+
+    /// Tells that a peer's link takes more again, or takes no more.
+    pub fn peer_congested(&mut self, peer: PeerId, is_full: bool, now: u64, port: &mut impl Port) {
+        self.now = now;
+        let Some(place) = self.joined_peer(peer) else { return };
+        self.peers.get_mut(place).is_congested = is_full;
+        self.peers.settle(place, &self.config);
+        self.pump(port);
+    }
+
+    /// Tells that a peer is to get nothing more: what it has it finishes or gives back.
+    pub fn peer_draining(&mut self, peer: PeerId, now: u64, port: &mut impl Port) {
+        self.now = now;
+        let Some(place) = self.joined_peer(peer) else { return };
+        self.peers.get_mut(place).is_draining = true;
+        self.peers.settle(place, &self.config);
+        self.pump(port);
+    }
+
+    /// Takes in a peer's answer to one task. One that fits no placement is dropped and counted.
+    #[inline]
+    pub fn peer_answered(
+        &mut self,
+        peer: PeerId,
+        answer: PeerAnswer,
+        now: u64,
+        port: &mut impl Port,
+    ) -> AnswerOutcome {
+        self.now = now;
+        let found = self.tasks.find(answer.task).filter(|&index| {
+            let task = &self.tasks[index];
+            task.state == State::Away && task.slot == peer.0 && task.attempt == answer.attempt
+        });
+        let Some(index) = found else {
+            self.counts.stale_answers += 1;
+            if let PeerEnd::Returned(payload) | PeerEnd::Raised(payload) = &answer.end {
+                self.drop_payload(payload);
+            }
+            return AnswerOutcome::Stale;
+        };
+        self.leave_peer(index);
+        let run = self.peer_run(index, &answer);
+        let outcome = match answer.end {
+            PeerEnd::Returned(payload) => {
+                self.finish_run(index, (Status::Succeeded, Content::Payload(payload)), &run, port);
+                AnswerOutcome::Finished(Status::Succeeded)
+            }
+            end => self.peer_answered_badly(index, end, &run, port),
+        };
+        self.pump(port);
+        self.wind_down(port);
+        outcome
+    }
+
+    fn peer_run(&mut self, index: u32, answer: &PeerAnswer) -> Run {
+        let has_started =
+            !matches!(answer.end, PeerEnd::Unstarted | PeerEnd::Expired | PeerEnd::TooDeep);
+        if matches!(answer.end, PeerEnd::Returned(_) | PeerEnd::Raised(_)) {
+            #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+            let ran_ns = answer.tags.ran.ticks() as f32 * self.ns_per_tick;
+            let function = self.tasks[index].function.0 as usize;
+            self.functions[function].observe(ran_ns, self.config.run_min_ns);
+        }
+        let Tags { started_ticks, claimed_before, ran, published_after, drained_after, .. } =
+            answer.tags;
+        if !crate::HAS_TAGS {
+            return Run { has_started, ..Run::default() };
+        }
+        Run { started_ticks, claimed_before, ran, published_after, drained_after, has_started }
+    }
+
+    fn peer_answered_badly(
+        &mut self,
+        index: u32,
+        end: PeerEnd,
+        run: &Run,
+        port: &mut impl Port,
+    ) -> AnswerOutcome {
+        let is_cancelled = self.tasks[index].has(flag::CANCELLED);
+        let (status, content) = match end {
+            PeerEnd::Unstarted => {
+                return if self.return_unstarted(index, port) {
+                    AnswerOutcome::Requeued
+                } else {
+                    AnswerOutcome::Finished(Status::Cancelled)
+                };
+            }
+            PeerEnd::Lost(report) if !is_cancelled => {
+                return self.lost_at_peer(index, report.into(), port);
+            }
+            PeerEnd::Stopped | PeerEnd::Lost(_) => (Status::Cancelled, Content::Empty),
+            PeerEnd::Expired => (Status::TimedOut, Content::Empty),
+            PeerEnd::TimedOut(raised) => {
+                (Status::TimedOut, raised.map_or(Content::Empty, Content::Payload))
+            }
+            PeerEnd::TooDeep => (Status::Refused, Content::TooDeep),
+            PeerEnd::Returned(raised) | PeerEnd::Raised(raised) => {
+                (Status::Failed, Content::Payload(raised))
+            }
+        };
+        let is_retried = match status {
+            Status::TimedOut if run.has_started => self.charge_timeout(index),
+            Status::Failed => self.charge_retry(index),
+            _ => false,
+        };
+        if is_retried {
+            if let Content::Payload(payload) = &content {
+                self.drop_payload(payload);
+            }
+            self.begin_attempt(index);
+            self.make_ready(index);
+            return AnswerOutcome::Requeued;
+        }
+        self.finish_run(index, (status, content), run, port);
+        AnswerOutcome::Finished(status)
+    }
+
+    /// Ends or repeats a task whose worker died at a peer, or whose peer was lost.
+    pub(crate) fn lost_at_peer(
+        &mut self,
+        index: u32,
+        report: std::sync::Arc<LossReport>,
+        port: &mut impl Port,
+    ) -> AnswerOutcome {
+        if report.cause != LossCause::Node {
+            self.counts.losses += 1;
+        }
+        if self.charge_loss(index, report.cause, report.killed_for) {
+            self.begin_attempt(index);
+            self.make_ready(index);
+            return AnswerOutcome::Requeued;
+        }
+        let run = Run { has_started: true, ..Run::default() };
+        self.finish_run(index, (Status::Lost, Content::Loss(report)), &run, port);
+        AnswerOutcome::Finished(Status::Lost)
+    }
+}
+
+/// A run that nobody timed.
+impl Tags {
+    /// Tags of a run that is known by its length alone.
+    #[must_use]
+    pub fn of_run(ran: Span) -> Self {
+        Self { ran, ..Self::default() }
+    }
+}

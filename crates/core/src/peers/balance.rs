@@ -1,0 +1,100 @@
+//! What happens when a peer has nothing to do while another has more than its workers run.
+
+use gristmill_wire::PeerId;
+
+use super::levels::Level;
+use super::place::recall_pause_ns;
+use super::table::peer_id;
+use crate::port::Port;
+use crate::{Content, Core, NONE, Status};
+
+/// Peers that are looked at for the one with most to do: a look costs the same whatever their number.
+const LOOKS_MAX: usize = 64;
+
+impl Core {
+    /// Whether a peer idles while something waits at another.
+    pub(crate) fn may_recall(&self) -> bool {
+        self.peers.deep > 0 && self.ready.is_empty() && self.peers.levels.has_idle()
+    }
+
+    /// When [`Core::poll`] should look at peers, if it should.
+    pub(crate) fn next_recall(&self) -> Option<u64> {
+        self.may_recall().then(|| self.peers.recalled_at + recall_pause_ns(&self.config, 0))
+    }
+
+    /// Asks the peer with most to do for half of what waits there.
+    pub(crate) fn recall_from_peers(&mut self, port: &mut impl Port) {
+        let is_due = self.next_recall().is_some_and(|when| when <= self.now);
+        if !is_due {
+            return;
+        }
+        self.peers.recalled_at = self.now;
+        let Some(place) = self.deepest_peer() else { return };
+        let peer = self.peers.get_mut(place);
+        let waiting = peer.in_flight.len - peer.offer.workers;
+        peer.is_recalled = true;
+        port.recall_from_peer(peer_id(place), waiting.div_ceil(2).min(self.config.steal_max));
+    }
+
+    /// Of some peers, in turns, the one with most to do that was not asked already.
+    fn deepest_peer(&self) -> Option<usize> {
+        let end = self.peers.end();
+        let first = usize::try_from(self.now / 1_000_000).unwrap_or(0);
+        let least_ns = 2 * self.config.wake_cost_ns;
+        (0..end.min(LOOKS_MAX))
+            .map(|step| (first + step) % end)
+            .filter(|&place| {
+                let peer = self.peers.get(place);
+                let is_worth_it =
+                    peer.backlog_ns > least_ns.saturating_mul(u64::from(peer.offer.workers));
+                peer.has_more() && !peer.is_recalled && is_worth_it
+            })
+            .max_by_key(|&place| {
+                let peer = self.peers.get(place);
+                peer.backlog_ns / u64::from(peer.offer.workers.max(1))
+            })
+    }
+
+    /// Tells that a peer has given back what it was asked for, as far as it could.
+    pub fn peer_recalled(&mut self, peer: PeerId) {
+        if let Some(place) = self.joined_peer(peer) {
+            self.peers.get_mut(place).is_recalled = false;
+        }
+    }
+
+    /// Cancels up to `count` tasks that have certainly not started and that no task of this engine submitted, those that
+    /// would run last first: whoever sent them has a better place.
+    pub fn withdraw(&mut self, count: u32, now: u64, port: &mut impl Port) {
+        self.now = now;
+        let mut left = count as usize;
+        for index in self.ready.last(&self.tasks, left) {
+            if !self.is_nested(index) {
+                self.unlist(index);
+                self.finish(index, Status::Cancelled, Content::Empty, port);
+                left -= 1;
+            }
+        }
+        for slot in 0..self.live_end {
+            let mut unclaimed = self.unclaimed(slot, port);
+            unclaimed.retain(|&index| !self.is_nested(index));
+            let wanted = &unclaimed[unclaimed.len().saturating_sub(left)..];
+            let taken = self.recall(slot, wanted, port);
+            left = left.saturating_sub(taken.len());
+            for index in taken {
+                self.finish(index, Status::Cancelled, Content::Empty, port);
+            }
+        }
+        self.wind_down(port);
+    }
+
+    fn is_nested(&self, index: u32) -> bool {
+        let extra = self.tasks[index].extra;
+        extra != NONE && self.extras[extra].parent != NONE
+    }
+
+    /// Whether any peer could take a task now.
+    #[must_use]
+    pub fn has_open_peer(&self) -> bool {
+        self.peers.levels.first().is_some_and(|place| self.peers.levels.of(place) != Level::Shut)
+    }
+}

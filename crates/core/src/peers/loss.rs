@@ -1,0 +1,44 @@
+//! The end of peers.
+
+use std::sync::Arc;
+
+use gristmill_wire::{Epoch, PeerId};
+
+use crate::list::List;
+use crate::outcome::{LossCause, LossReport};
+use crate::port::Port;
+use crate::task::flag;
+use crate::{Content, Core, Status};
+
+impl Core {
+    /// Tells that nothing more will come from a peer. What it had not answered may have started: it is charged a loss.
+    /// A peer that has answered everything costs nothing.
+    pub fn peer_lost(
+        &mut self,
+        peer: PeerId,
+        epoch: Epoch,
+        report: LossReport,
+        now: u64,
+        port: &mut impl Port,
+    ) {
+        self.now = now;
+        let place = self.joined_peer(peer).filter(|&place| self.peers.get(place).epoch == epoch);
+        let Some(place) = place else { return };
+        debug_assert!(report.cause == LossCause::Node, "a peer is lost as a whole");
+        let report = Arc::new(report);
+        let head = self.peers.get(place).in_flight.head;
+        let lost: Vec<u32> = List::from(&self.tasks, head).collect();
+        lost.iter().for_each(|&index| self.leave_peer(index));
+        self.forget_peer(place);
+        // Those that are placed again go to the end of the queue: in order.
+        for index in lost {
+            if self.tasks[index].has(flag::CANCELLED) {
+                self.finish(index, Status::Cancelled, Content::Empty, port);
+            } else {
+                let _ = self.lost_at_peer(index, Arc::clone(&report), port);
+            }
+        }
+        self.pump(port);
+        self.wind_down(port);
+    }
+}

@@ -1,0 +1,155 @@
+//! Placement with peers.
+
+use gristmill_wire::PeerId;
+
+use super::table::peer_id;
+use crate::place::Placed;
+use crate::port::{Dispatch, Parents, Port, Sent};
+use crate::task::State;
+use crate::{Config, Content, Core, NONE, Status};
+
+/// One task on its way to a peer, which keeps its times itself.
+#[derive(Debug)]
+pub struct Errand<'a> {
+    /// The task.
+    pub task: Dispatch<'a>,
+    /// Monotonic time after which it must not start any more.
+    pub deadline_ns: Option<u64>,
+    /// Longest run, from its start.
+    pub timeout_ns: Option<u64>,
+    /// From an interrupt to the kill.
+    pub grace_ns: u64,
+}
+
+impl Core {
+    /// Sends what is ready to peers, as far as there is room.
+    pub(crate) fn pump_peers(&mut self, port: &mut impl Port) {
+        while let Some(first) = self.ready.first()
+            && self.batch(first).is_none()
+            && let Some(place) = self.choose_peer()
+        {
+            let index = self.ready.pop_front(&mut self.tasks).expect("the queue is not empty");
+            self.tasks[index].state = State::Loose;
+            if self.send_away(place, index, port) == Placed::Full {
+                self.tasks[index].state = State::Ready;
+                let priority = self.priority(index);
+                self.ready.push_front(&mut self.tasks, priority, index);
+            }
+        }
+    }
+
+    /// The peer for the next task: the first of those with most room, for as long as what it got in a row is less than
+    /// another one would need to begin.
+    #[inline]
+    pub(crate) fn choose_peer(&mut self) -> Option<usize> {
+        let first = self.peers.levels.first()?;
+        let workers = u64::from(self.peers.get(first).offer.workers);
+        if self.peers.streak_ns < self.config.cling_ns.saturating_mul(workers) {
+            return Some(first);
+        }
+        self.peers.streak_ns = 0;
+        self.peers.levels.rotate(first);
+        self.peers.levels.first()
+    }
+
+    /// Sends a task that is in no list.
+    #[inline]
+    pub(crate) fn send_away(&mut self, place: usize, index: u32, port: &mut impl Port) -> Placed {
+        let sent = port.send_to_peer(peer_id(place), self.errand(index));
+        match sent {
+            Sent::Written(_) => {
+                self.enter_peer(place, index, port.ticks());
+                Placed::Done
+            }
+            Sent::Full => {
+                self.peers.get_mut(place).is_congested = true;
+                self.peers.settle(place, &self.config);
+                Placed::Full
+            }
+            Sent::Failed(raised) => {
+                self.finish(index, Status::Failed, Content::Payload(raised), port);
+                Placed::Done
+            }
+        }
+    }
+
+    fn errand(&self, index: u32) -> Errand<'_> {
+        let task = &self.tasks[index];
+        let dispatch = Dispatch {
+            id: self.tasks.id(index),
+            function: task.function,
+            attempt: task.attempt,
+            flags: gristmill_wire::TaskFlags::default(),
+            parents: Parents::new(&self.tasks, &self.edges, task.first_parent),
+            payload: task.payload(),
+            extension: None,
+        };
+        let grace_ns = self.config.grace_ns;
+        if task.extra == NONE {
+            return Errand { task: dispatch, deadline_ns: None, timeout_ns: None, grace_ns };
+        }
+        let (extension, flags) = self.extension(usize::MAX, task.extra);
+        let extra = &self.extras[task.extra];
+        let set = |ns: u64| (ns != u64::MAX).then_some(ns);
+        Errand {
+            task: Dispatch { flags, extension, ..dispatch },
+            deadline_ns: set(extra.deadline_ns),
+            timeout_ns: set(extra.timeout_ns),
+            grace_ns: extra.grace_ns,
+        }
+    }
+
+    #[inline]
+    fn enter_peer(&mut self, place: usize, index: u32, ticks: u64) {
+        let task = &mut self.tasks[index];
+        let cost = self.functions[task.function.0 as usize].cost();
+        task.state = State::Away;
+        task.slot = peer_id(place).0;
+        task.cost = cost;
+        if crate::HAS_TAGS {
+            let waited = ticks.saturating_sub(task.submitted_ticks);
+            task.written = gristmill_wire::Span::from_ticks(waited).bits();
+        }
+        let extra = task.extra;
+        let peer = self.peers.get_mut(place);
+        let was_deep = peer.has_more();
+        peer.in_flight.push_back(&mut self.tasks, index);
+        peer.backlog_ns += cost.ns();
+        let is_deep = peer.has_more();
+        self.peers.deep += u32::from(is_deep && !was_deep);
+        self.peers.away += 1;
+        self.peers.streak_ns += cost.ns();
+        self.peers.settle(place, &self.config);
+        if extra != NONE {
+            self.arm(index);
+        }
+    }
+
+    /// Takes a task out of its peer's list; the caller says what it is next.
+    #[inline]
+    pub(crate) fn leave_peer(&mut self, index: u32) {
+        let task = &mut self.tasks[index];
+        debug_assert!(task.state == State::Away, "only a task that is away is with a peer");
+        task.state = State::Loose;
+        let (place, cost) = (usize::from(task.slot), task.cost);
+        task.slot = u16::MAX;
+        let peer = self.peers.get_mut(place);
+        let was_deep = peer.has_more();
+        peer.in_flight.remove(&mut self.tasks, index);
+        peer.backlog_ns -= cost.ns();
+        let is_deep = peer.has_more();
+        self.peers.deep -= u32::from(was_deep && !is_deep);
+        self.peers.away -= 1;
+        self.peers.settle(place, &self.config);
+    }
+
+    /// The peer that a task is with.
+    pub(crate) fn peer_of(&self, index: u32) -> PeerId {
+        PeerId(self.tasks[index].slot)
+    }
+}
+
+/// How long nothing is asked back after it was: longer than an answer takes on any network worth it.
+pub(crate) const fn recall_pause_ns(config: &Config, round_trip_ns: u64) -> u64 {
+    config.steal_after_ns.saturating_add(round_trip_ns.saturating_mul(2))
+}

@@ -1,0 +1,197 @@
+//! What is known of each peer.
+
+use gristmill_wire::{Epoch, PeerId};
+
+use super::levels::{Level, Levels};
+use crate::list::List;
+use crate::{Config, Core};
+
+/// What a peer offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerOffer {
+    /// Tasks that it runs at the same time.
+    pub workers: u32,
+    /// From a message to its answer, nanoseconds: so much more work has to be under way.
+    pub round_trip_ns: u64,
+}
+
+/// One peer, as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerStats {
+    /// Which one.
+    pub peer: PeerId,
+    /// Tasks that it runs at the same time.
+    pub workers: u32,
+    /// Tasks sent and not answered.
+    pub in_flight: u32,
+    /// How long they are expected to take, nanoseconds, one after the other.
+    pub backlog_ns: u64,
+    /// It gets nothing more.
+    pub is_draining: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub is_joined: bool,
+    pub is_draining: bool,
+    /// The link takes nothing more for now.
+    pub is_congested: bool,
+    /// It was asked to give tasks back and has not said that it has.
+    pub is_recalled: bool,
+    /// Which of those that were this one's place.
+    pub epoch: Epoch,
+    pub offer: PeerOffer,
+    /// Tasks sent and not answered, in the order sent.
+    pub in_flight: List,
+    pub backlog_ns: u64,
+}
+
+impl Peer {
+    const ABSENT: Self = Self {
+        is_joined: false,
+        is_draining: false,
+        is_congested: false,
+        is_recalled: false,
+        epoch: Epoch(0),
+        offer: PeerOffer { workers: 0, round_trip_ns: 0 },
+        in_flight: List::EMPTY,
+        backlog_ns: 0,
+    };
+
+    /// How much room it has.
+    #[inline]
+    pub fn level(&self, config: &Config) -> Level {
+        if !self.is_joined || self.is_draining || self.is_congested {
+            return Level::Shut;
+        }
+        let workers = self.offer.workers;
+        let count = self.in_flight.len;
+        if count < workers {
+            return Level::Idle;
+        }
+        let window_ns = config.window_ns + self.offer.round_trip_ns;
+        let has_window = self.backlog_ns < window_ns.saturating_mul(u64::from(workers));
+        let is_shallow = count < config.depth_min.saturating_mul(workers);
+        let is_deep = count >= config.depth_max.saturating_mul(workers);
+        if is_shallow || (has_window && !is_deep) { Level::Open } else { Level::Shut }
+    }
+
+    /// Whether something waits there for a worker.
+    #[inline]
+    pub fn has_more(&self) -> bool {
+        self.in_flight.len > self.offer.workers
+    }
+}
+
+/// All peers.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    entries: Vec<Peer>,
+    pub levels: Levels,
+    /// Tasks that are away.
+    pub away: u64,
+    /// Peers that have more than their workers run.
+    pub deep: u32,
+    /// Cost of what went to the first of the best list in a row.
+    pub streak_ns: u64,
+    /// When tasks were asked back last.
+    pub recalled_at: u64,
+}
+
+impl Peers {
+    #[inline]
+    pub fn get(&self, place: usize) -> &Peer {
+        &self.entries[place]
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, place: usize) -> &mut Peer {
+        &mut self.entries[place]
+    }
+
+    /// One past the last place.
+    #[inline]
+    pub fn end(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Puts a peer into the list that it belongs to now. Due after each change of its load.
+    #[inline]
+    pub fn settle(&mut self, place: usize, config: &Config) {
+        let level = self.entries[place].level(config);
+        self.levels.put(place, level);
+    }
+
+    fn extend_to(&mut self, place: usize) {
+        while self.entries.len() <= place {
+            self.entries.push(Peer::ABSENT);
+            self.levels.extend();
+        }
+    }
+}
+
+impl Core {
+    /// The place of a peer that is joined.
+    pub(crate) fn joined_peer(&self, peer: PeerId) -> Option<usize> {
+        let place = usize::from(peer.0);
+        (place < self.peers.end() && self.peers.get(place).is_joined).then_some(place)
+    }
+
+    /// Makes a place for a peer that joins, or says anew what one offers.
+    pub(crate) fn set_offer(&mut self, peer: PeerId, epoch: Epoch, offer: PeerOffer) {
+        let place = usize::from(peer.0);
+        self.peers.extend_to(place);
+        let entry = self.peers.get_mut(place);
+        let was_deep = entry.has_more();
+        entry.is_joined = true;
+        entry.epoch = epoch;
+        entry.offer = offer;
+        let is_deep = entry.has_more();
+        self.peers.deep += u32::from(is_deep && !was_deep);
+        self.peers.deep -= u32::from(was_deep && !is_deep);
+        self.peers.settle(place, &self.config);
+    }
+
+    /// Forgets a peer that has nothing in flight any more.
+    pub(crate) fn forget_peer(&mut self, place: usize) {
+        debug_assert!(self.peers.get(place).in_flight.len == 0, "its tasks were taken care of");
+        *self.peers.get_mut(place) = Peer::ABSENT;
+        self.peers.settle(place, &self.config);
+    }
+
+    /// The peers that are joined.
+    pub fn peer_stats(&self) -> impl Iterator<Item = PeerStats> + '_ {
+        (0..self.peers.end()).filter_map(|place| {
+            let peer = self.peers.get(place);
+            peer.is_joined.then(|| PeerStats {
+                peer: peer_id(place),
+                workers: peer.offer.workers,
+                in_flight: peer.in_flight.len,
+                backlog_ns: peer.backlog_ns,
+                is_draining: peer.is_draining,
+            })
+        })
+    }
+
+    /// Asserts what must hold of peers between calls.
+    pub(crate) fn audit_peers(&self) {
+        let peers = (0..self.peers.end()).map(|place| self.peers.get(place));
+        let away: u64 = peers.clone().map(|peer| u64::from(peer.in_flight.len)).sum();
+        assert_eq!(away, self.peers.away, "tasks away");
+        let deep = peers.filter(|peer| peer.has_more()).count();
+        assert_eq!(deep, self.peers.deep as usize, "deep peers");
+        for place in 0..self.peers.end() {
+            let peer = self.peers.get(place);
+            assert_eq!(self.peers.levels.of(place), peer.level(&self.config), "levels are kept");
+            assert!(peer.in_flight.len > 0 || peer.backlog_ns == 0, "nothing is no backlog");
+        }
+        let best = self.peers.levels.first();
+        assert!(self.ready.is_empty() || best.is_none(), "nothing waits beside a peer with room");
+    }
+}
+
+/// The id of the peer at a place.
+#[expect(clippy::cast_possible_truncation, reason = "places come from ids")]
+pub(crate) const fn peer_id(place: usize) -> PeerId {
+    PeerId(place as u16)
+}
