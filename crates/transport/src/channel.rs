@@ -41,7 +41,8 @@ pub trait Channel {
     /// is there, and the descriptor becomes readable when there is.
     ///
     /// # Errors
-    /// The connection is at its end, and all chunks before it have been given; the same again in later calls.
+    /// The connection is at its end; the same again in later calls. Where it was closed in order, all chunks have been
+    /// given; else some that came just before the end may not have been.
     fn receive(&mut self, body: &mut Vec<u8>) -> Result<Option<ChunkHead>, ChannelError>;
 
     /// Says that nothing more will be sent: the other end is told once everything before has arrived. Needs a flush.

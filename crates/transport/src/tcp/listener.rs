@@ -13,6 +13,9 @@ use crate::identity::Identity;
 /// kernel's queue.
 pub const HANDSHAKE_COUNT_MAX: usize = 256;
 
+/// Connections that wait in the kernel, as far as the system's own limit goes: all nodes of a large job may come at once.
+const QUEUE_COUNT_MAX: i32 = 4096;
+
 /// Takes connections at an address.
 #[derive(Debug)]
 pub struct Listener {
@@ -45,6 +48,8 @@ impl Listener {
         let deaf = |source| ChannelError::Deaf { address: address.to_string(), source };
         let socket = TcpListener::bind(address).map_err(deaf)?;
         socket.set_nonblocking(true).map_err(deaf)?;
+        // Once more, since the standard library keeps the queue short.
+        rustix::net::listen(&socket, QUEUE_COUNT_MAX).map_err(|error| deaf(error.into()))?;
         let address = socket.local_addr().map_err(deaf)?;
         Ok(Self { socket, address, identity, permit: Arc::new(()) })
     }

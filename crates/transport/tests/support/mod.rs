@@ -1,6 +1,8 @@
 //! Pairs of connected ends, of every kind of channel.
 #![expect(dead_code, reason = "each test file uses a part of it")]
 
+pub mod hostile;
+
 use gristmill_transport::{
     Accepted, Channel, ChannelError, ChunkHead, Connector, Fleet, Flushed, Handshake, Identity,
     InprocChannel, Listener, Progress, TcpChannel, pair,

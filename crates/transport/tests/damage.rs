@@ -1,0 +1,240 @@
+//! What comes after the keys are proved: a peer that breaks the protocol, and bytes that are altered on the way.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+
+use gristmill_transport::{
+    CHUNK_SIZE_MAX, Channel, ChannelError, ChunkHead, Connector, Envelope, Fleet, Identity,
+    TcpChannel,
+};
+use support::hostile::{Caller, Manners, call, halves, key, talk};
+use support::{NEVER_NS, accept, end_of, finish, flush, head, listen, receive};
+
+const GREETING: &[u8; 16] = b"GRISTMIL\x01\0\0\0\x01\0\0\0";
+
+/// A channel to a node that keeps to the protocol as far as the greeting, and is driven by hand from there.
+fn channel_to(node: impl FnOnce(Caller) + Send + 'static) -> (TcpChannel, thread::JoinHandle<()>) {
+    let fleet = Fleet::generate().expect("there is randomness");
+    let manners = Manners::good(key(&halves(&fleet.node).0, None));
+    let listener = listen(Identity::of_client(&fleet.client));
+    let address = listener.address();
+    let node = thread::spawn(move || {
+        let mut caller = call(address, manners);
+        let mut greeting = [0; 16];
+        caller.read_exact(&mut greeting).expect("the client greets first");
+        assert_eq!(&greeting, GREETING);
+        caller.write_all(GREETING).expect("the client listens");
+        node(caller);
+    });
+    let channel = finish(&mut accept(&listener, NEVER_NS)).expect("the key is the right one");
+    (channel, node)
+}
+
+fn envelope(size: usize) -> [u8; 24] {
+    Envelope { head: head(1), size }.encode()
+}
+
+#[test]
+fn chunks_by_hand_arrive_however_they_are_cut_into_records() {
+    let (mut channel, node) = channel_to(|mut caller| {
+        let bytes = [&envelope(3)[..], b"one", &envelope(0), &envelope(3), b"two"].concat();
+        for byte in bytes {
+            caller.write_all(&[byte]).expect("the client listens");
+        }
+        caller.conn.send_close_notify();
+        caller.flush().expect("the client listens");
+    });
+    let bodies = [receive(&mut channel).1, receive(&mut channel).1, receive(&mut channel).1];
+    assert_eq!(bodies, [b"one".to_vec(), Vec::new(), b"two".to_vec()]);
+    assert!(matches!(end_of(&mut channel), ChannelError::Closed { .. }));
+    node.join().expect("the node is done");
+}
+
+#[test]
+fn chunks_that_come_with_the_greeting_are_not_lost() {
+    let fleet = Fleet::generate().expect("there is randomness");
+    let manners = Manners::good(key(&halves(&fleet.node).0, None));
+    let listener = listen(Identity::of_client(&fleet.client));
+    let address = listener.address();
+    let node = thread::spawn(move || {
+        let words = [&GREETING[..], &envelope(5), b"early"].concat();
+        talk(call(address, manners), &words);
+    });
+    let mut channel = finish(&mut accept(&listener, NEVER_NS)).expect("the key is the right one");
+    assert_eq!(receive(&mut channel).1, b"early");
+    drop(channel);
+    node.join().expect("the node is done");
+}
+
+#[test]
+fn an_envelope_that_announces_too_much_is_refused_and_nothing_behind_it_is_read() {
+    let (mut channel, node) = channel_to(|caller| {
+        let words = [&envelope(2)[..], b"ok", &[0xff, 0xff, 0xff, 0xff], &[0; 20], &envelope(0)];
+        talk(caller, &words.concat());
+    });
+    assert_eq!(receive(&mut channel).1, b"ok");
+    for _ in 0..2 {
+        let error = end_of(&mut channel);
+        let ChannelError::TooLarge { size, limit } = error else { panic!("{error}") };
+        assert_eq!((size, limit), (u32::MAX as usize, CHUNK_SIZE_MAX));
+    }
+    drop(channel);
+    node.join().expect("the node is done");
+}
+
+#[test]
+fn what_is_no_envelope_is_garbage() {
+    let (mut channel, node) = channel_to(|caller| talk(caller, b"GET / HTTP/1.1 and so on"));
+    let error = end_of(&mut channel);
+    // The first four bytes are a size, which is too large as well; the zeros are looked at first.
+    assert!(matches!(error, ChannelError::Garbage { .. }) && !error.is_retryable(), "{error}");
+    assert!(error.to_string().contains("zeros"), "{error}");
+    drop(channel);
+    node.join().expect("the node is done");
+}
+
+#[test]
+fn closing_within_a_chunk_is_a_loss() {
+    let (mut channel, node) = channel_to(|mut caller| {
+        caller.write_all(&envelope(100)).expect("the client listens");
+        caller.conn.send_close_notify();
+        caller.flush().expect("the client listens");
+    });
+    let error = end_of(&mut channel);
+    assert!(matches!(error, ChannelError::Lost { .. }), "{error}");
+    node.join().expect("the node is done");
+}
+
+#[test]
+fn an_end_without_closing_is_a_loss_even_between_chunks() {
+    let (mut channel, node) = channel_to(|mut caller| {
+        caller.write_all(&envelope(0)).expect("the client listens");
+        caller.flush().expect("the client listens");
+        caller.sock.shutdown(Shutdown::Both).expect("it is open");
+    });
+    assert_eq!(receive(&mut channel).1, b"");
+    assert!(matches!(end_of(&mut channel), ChannelError::Lost { .. }));
+    node.join().expect("the node is done");
+}
+
+#[test]
+fn a_record_that_is_cut_off_or_no_record_is_a_loss() {
+    let words: [&[u8]; 3] = [b"\x17\x03\x03\x00\x40 a part", b"no record at all", &[0; 100]];
+    for bytes in words {
+        let (mut channel, node) = channel_to(move |mut caller| {
+            caller.read_exact(&mut [0; 24]).expect("the client is ready");
+            caller.sock.write_all(bytes).expect("the client listens");
+            caller.sock.shutdown(Shutdown::Write).expect("it is open");
+        });
+        channel.send(head(1), b"").expect("the node listens");
+        flush(&mut channel);
+        let error = end_of(&mut channel);
+        assert!(matches!(error, ChannelError::Lost { .. }) && error.is_retryable(), "{error}");
+        node.join().expect("the node is done");
+    }
+}
+
+#[test]
+fn the_keys_of_a_connection_can_change_while_it_is_used() {
+    let (mut channel, node) = channel_to(|mut caller| {
+        for _ in 0..20 {
+            caller.conn.refresh_traffic_keys().expect("it is open");
+            caller.write_all(&envelope(0)).expect("the client listens");
+            let mut answer = [0; 24];
+            caller.read_exact(&mut answer).expect("the client answers");
+        }
+    });
+    for _ in 0..20 {
+        assert_eq!(receive(&mut channel).1, b"");
+        channel.send(head(1), b"").expect("the node listens");
+        flush(&mut channel);
+    }
+    node.join().expect("the node is done");
+}
+
+/// Passes bytes on in one direction, altering the one at `place`; says how many.
+fn relay(mut from: TcpStream, mut to: TcpStream, place: usize) -> usize {
+    let (mut buffer, mut passed) = ([0; 4096], 0);
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        if (passed..passed + count).contains(&place) {
+            buffer[place - passed] ^= 1;
+        }
+        passed += count;
+        if to.write_all(&buffer[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Write);
+    passed
+}
+
+/// A listener in front of another one: alters one byte of what who connects sends.
+fn meddle(behind: SocketAddr, place: usize) -> (SocketAddr, thread::JoinHandle<usize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it is bound");
+    let meddler = thread::spawn(move || {
+        let (one, _) = listener.accept().expect("somebody connects");
+        let other = TcpStream::connect(behind).expect("somebody listens");
+        let back = (other.try_clone().expect("it is open"), one.try_clone().expect("it is open"));
+        let back = thread::spawn(move || relay(back.0, back.1, usize::MAX));
+        let passed = relay(one, other, place);
+        back.join().expect("it passes on");
+        passed
+    });
+    (address, meddler)
+}
+
+/// What becomes of a conversation in which one byte on the way to the listening side was altered.
+struct Altered {
+    found: Vec<ChunkHead>,
+    outcome: Result<(), ChannelError>,
+    passed: usize,
+}
+
+fn with_altered_byte(place: usize) -> Altered {
+    let fleet = Fleet::generate().expect("there is randomness");
+    let listener = listen(Identity::of_client(&fleet.client));
+    let (address, meddler) = meddle(listener.address(), place);
+    let node = thread::spawn(move || {
+        let connector = Connector::new(Identity::of_node(&fleet.node));
+        let mut handshake = connector.connect(address, NEVER_NS).expect("there is a way");
+        let Ok(mut channel) = finish(&mut handshake) else { return };
+        for sequence in 1..=3 {
+            let _ = channel.send(head(sequence), &[7; 100]).and_then(|()| channel.flush());
+        }
+        end_of(&mut channel);
+    });
+    let mut found = Vec::new();
+    let outcome = finish(&mut accept(&listener, NEVER_NS))
+        .and_then(|mut channel| receive_three(&mut channel, &mut found));
+    node.join().expect("the node is done");
+    let passed = meddler.join().expect("it passes on");
+    Altered { found, outcome, passed }
+}
+
+fn receive_three(channel: &mut TcpChannel, found: &mut Vec<ChunkHead>) -> Result<(), ChannelError> {
+    let mut body = Vec::new();
+    while found.len() < 3 {
+        if let Some(head) = channel.receive(&mut body)? {
+            assert_eq!(body, [7; 100]);
+            found.push(head);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_byte_that_is_altered_anywhere_ends_the_connection_and_is_never_delivered() {
+    let whole = with_altered_byte(usize::MAX);
+    assert!(whole.outcome.is_ok() && whole.found.len() == 3);
+    // The hello, the proof, the greeting and the chunks. Bytes 1 and 2 are a version that TLS 1.3 does not look at.
+    for place in (0..whole.passed).step_by(37) {
+        let Altered { found, outcome, .. } = with_altered_byte(place);
+        let expected: Vec<_> = (1..).map(head).take(found.len()).collect();
+        assert_eq!(found, expected, "a beginning of what was sent");
+        assert!(outcome.is_err(), "byte {place} was altered, and everything arrived");
+    }
+}

@@ -1,0 +1,276 @@
+//! Strangers, impostors and liars: none becomes a channel, and each error says what is wrong.
+
+mod support;
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+
+use gristmill_transport::{
+    Accepted, ChannelError, Connector, Fleet, HANDSHAKE_COUNT_MAX, Identity, Mistrust, NodeKey,
+    Progress, Versions,
+};
+use support::hostile::{Manners, call, halves, host, key, talk};
+use support::{NEVER_NS, Outcome, accept, finish, listen, meet};
+
+/// What a listener makes of a peer that does this.
+fn heard(listening: Identity, peer: impl FnOnce(SocketAddr) + Send + 'static) -> ChannelError {
+    let listener = listen(listening);
+    let address = listener.address();
+    let peer = thread::spawn(move || peer(address));
+    let outcome = finish(&mut accept(&listener, NEVER_NS));
+    peer.join().expect("a peer is no test");
+    refused(outcome)
+}
+
+/// What who connects makes of a listener that does this.
+fn answered(connecting: Identity, peer: impl FnOnce(TcpListener) + Send + 'static) -> ChannelError {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it is bound");
+    let peer = thread::spawn(move || peer(listener));
+    let handshake = Connector::new(connecting).connect(address, NEVER_NS);
+    let outcome = finish(&mut handshake.expect("there is a way"));
+    peer.join().expect("a peer is no test");
+    refused(outcome)
+}
+
+fn refused(outcome: Outcome) -> ChannelError {
+    match outcome {
+        Ok(_) => panic!("this peer must not have a channel"),
+        Err(error) => {
+            assert!(!error.is_retryable() || matches!(error, ChannelError::Lost { .. }), "{error}");
+            error
+        }
+    }
+}
+
+#[track_caller]
+fn assert_mistrust(error: &ChannelError, expected: Mistrust) {
+    let ChannelError::Unauthenticated { peer, mistrust } = error else {
+        panic!("{}: {error}", error.code())
+    };
+    assert_eq!((*mistrust, peer.starts_with("127.0.0.1:")), (expected, true), "{error}");
+}
+
+fn fleet() -> Fleet {
+    Fleet::generate().expect("there is randomness")
+}
+
+fn client(fleet: &Fleet) -> Identity {
+    Identity::of_client(&fleet.client)
+}
+
+fn node(fleet: &Fleet) -> Identity {
+    Identity::of_node(&fleet.node)
+}
+
+/// Somebody who has a node key can be a node by hand.
+fn as_node(key_of: &NodeKey) -> Manners {
+    Manners::good(key(&halves(key_of).0, None))
+}
+
+const STRANGER: [u8; 32] = [7; 32];
+
+#[test]
+fn bytes_that_are_no_tls_are_garbage_on_both_sides() {
+    let hello = b"GET / HTTP/1.1\r\nHost: gristmill\r\n\r\n";
+    let records: [&[u8]; 4] = [hello, &[0; 600], &[0xff; 600], b"\x16\x03\x01\xff\xff\x01"];
+    for bytes in records {
+        let error = heard(node(&fleet()), |address| {
+            talk(TcpStream::connect(address).expect("it listens"), bytes);
+        });
+        assert!(matches!(error, ChannelError::Garbage { .. }), "{error}");
+        assert!(error.to_string().contains("not of this protocol"), "{error}");
+        let error = answered(client(&fleet()), |listener| {
+            talk(listener.accept().expect("it connects").0, bytes);
+        });
+        assert!(matches!(error, ChannelError::Garbage { .. }), "{error}");
+    }
+}
+
+#[test]
+fn an_older_tls_is_garbage() {
+    // A hello of TLS 1.2: version, random, no session, one suite, no compression, no extension.
+    let mut hello = b"\x16\x03\x01\x00\x2d\x01\x00\x00\x29\x03\x03".to_vec();
+    hello.extend([9; 32]);
+    hello.extend(b"\x00\x00\x02\xc0\x2f\x01\x00");
+    let error = heard(node(&fleet()), move |address| {
+        talk(TcpStream::connect(address).expect("it listens"), &hello);
+    });
+    assert!(matches!(error, ChannelError::Garbage { .. }), "{error}");
+}
+
+#[test]
+fn a_peer_that_leaves_in_the_middle_is_a_loss() {
+    let error = heard(node(&fleet()), |address| {
+        let mut socket = TcpStream::connect(address).expect("it listens");
+        let _ = socket.write_all(b"\x16\x03\x01\x00\x2d\x01\x00");
+    });
+    assert!(matches!(error, ChannelError::Lost { .. }) && error.is_retryable(), "{error}");
+}
+
+#[test]
+fn tls_without_a_key_is_refused() {
+    for (has_raw_keys, key) in [(false, None), (true, None)] {
+        let manners = Manners { key, has_raw_keys, asks: true };
+        let error = heard(node(&fleet()), |address| talk(call(address, manners), b"hello"));
+        assert_mistrust(&error, Mistrust::NoKey);
+    }
+    // Ordinary TLS, with certificates, or without asking for a key, is another protocol.
+    for (has_raw_keys, asks) in [(false, true), (true, false)] {
+        let manners = Manners { key: Some(key(&STRANGER, None)), has_raw_keys, asks };
+        let error = answered(client(&fleet()), |listener| talk(host(&listener, manners), b"hello"));
+        assert!(matches!(error, ChannelError::Garbage { .. }), "{error}");
+    }
+}
+
+#[test]
+fn the_key_of_a_stranger_is_refused_on_both_sides() {
+    let manners = Manners::good(key(&STRANGER, None));
+    let theirs = manners.clone();
+    let error = heard(node(&fleet()), |address| talk(call(address, theirs), b"hello"));
+    assert_mistrust(&error, Mistrust::OtherKey);
+    let error = answered(node(&fleet()), move |listener| talk(host(&listener, manners), b"hello"));
+    assert_mistrust(&error, Mistrust::OtherKey);
+}
+
+#[test]
+fn another_fleet_is_refused_and_told() {
+    let (one, other) = (fleet(), fleet());
+    for (connecting, listening) in [(client(&one), node(&other)), (node(&one), client(&other))] {
+        let (out, into) = meet(connecting, listening);
+        assert_mistrust(&refused(out), Mistrust::OtherKey);
+        assert_mistrust(&refused(into), Mistrust::OursRefused);
+    }
+}
+
+#[test]
+fn a_listener_that_refuses_says_so() {
+    // The one that connects takes any key, and learns why it is not taken.
+    let (one, other) = (fleet(), fleet());
+    let listener = listen(client(&one));
+    let manners = as_node(&other.node);
+    let address = listener.address();
+    let peer = thread::spawn(move || {
+        let mut caller = call(address, manners);
+        let mut word = [0; 16];
+        std::io::Read::read_exact(&mut caller, &mut word).expect_err("it is refused").to_string()
+    });
+    let error = refused(finish(&mut accept(&listener, NEVER_NS)));
+    assert_mistrust(&error, Mistrust::OtherKey);
+    let told = peer.join().expect("a peer is no test");
+    assert!(told.contains("AccessDenied"), "{told}");
+}
+
+#[test]
+fn a_node_is_no_client_and_a_client_no_node() {
+    let fleet = fleet();
+    // A node that connects to a node, a client to a client.
+    for identity in [node(&fleet), client(&fleet)] {
+        let (out, into) = meet(identity.clone(), identity);
+        assert_mistrust(&refused(out), Mistrust::OtherKey);
+        assert_mistrust(&refused(into), Mistrust::OursRefused);
+    }
+    // The same by hand: somebody who has a node key calls a node as if it were the client.
+    let manners = as_node(&fleet.node);
+    let theirs = manners.clone();
+    let error = heard(node(&fleet), |address| talk(call(address, theirs), b"hello"));
+    assert_mistrust(&error, Mistrust::OtherKey);
+    let error = answered(node(&fleet), move |listener| talk(host(&listener, manners), b"hello"));
+    assert_mistrust(&error, Mistrust::OtherKey);
+}
+
+#[test]
+fn a_key_that_is_only_shown_proves_nothing() {
+    let fleet = fleet();
+    let (_, client_public) = halves(&fleet.node);
+    let manners = Manners::good(key(&STRANGER, Some(&client_public)));
+    let theirs = manners.clone();
+    let error = heard(node(&fleet), |address| talk(call(address, theirs), b"hello"));
+    assert_mistrust(&error, Mistrust::NoProof);
+    let error = answered(node(&fleet), move |listener| talk(host(&listener, manners), b"hello"));
+    assert_mistrust(&error, Mistrust::NoProof);
+}
+
+#[test]
+fn another_version_is_refused_with_both_versions() {
+    let fleet = fleet();
+    let greeting = b"GRISTMIL\x09\0\0\0\x01\0\0\0";
+    let manners = as_node(&fleet.node);
+    let theirs = manners.clone();
+    let mut errors = vec![heard(client(&fleet), |address| talk(call(address, theirs), greeting))];
+    errors.push(answered(client(&fleet), |listener| talk(host(&listener, manners), greeting)));
+    for error in errors {
+        let expected = Versions { transport: 9, wire: 1 };
+        let ChannelError::Version { ours, theirs, .. } = &error else { panic!("{error}") };
+        assert_eq!((*ours, *theirs), (Versions::OURS, expected));
+        assert!(error.to_string().contains("9.1"), "{error}");
+    }
+}
+
+#[test]
+fn a_known_peer_that_does_not_greet_is_garbage() {
+    let fleet = fleet();
+    let manners = as_node(&fleet.node);
+    let error = heard(client(&fleet), |address| talk(call(address, manners), &[0; 16]));
+    assert!(matches!(error, ChannelError::Garbage { .. }), "{error}");
+    assert!(error.to_string().contains("greeting"), "{error}");
+}
+
+#[test]
+fn a_silent_peer_holds_nothing_beyond_the_deadline() {
+    let listener = listen(node(&fleet()));
+    let mut socket = TcpStream::connect(listener.address()).expect("it listens");
+    let mut handshake = accept(&listener, 1000);
+    assert_eq!((handshake.deadline_ns(), listener.handshake_count()), (1000, 1));
+    // One that says a little now and then has no more time than one that says nothing.
+    for byte in b"\x16\x03\x01" {
+        socket.write_all(&[*byte]).expect("it is open");
+        assert!(matches!(handshake.progress(999), Ok(Progress::Pending)));
+    }
+    let error = handshake.progress(1000).expect_err("its time is up");
+    assert!(matches!(error, ChannelError::Silent { .. }) && error.is_retryable(), "{error}");
+    drop(handshake);
+    assert_eq!(listener.handshake_count(), 0);
+}
+
+#[test]
+fn a_listener_that_does_not_answer_is_silent() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it is bound");
+    let connector = Connector::new(client(&fleet()));
+    let mut handshake = connector.connect(address, 10).expect("there is a way");
+    let _accepted = listener.accept().expect("it connects");
+    assert!(matches!(handshake.progress(0), Ok(Progress::Pending)));
+    let error = handshake.progress(10).expect_err("its time is up");
+    assert!(matches!(error, ChannelError::Silent { .. }), "{error}");
+}
+
+#[test]
+fn nobody_listening_is_unreachable() {
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port is free").local_addr();
+    let connector = Connector::new(client(&fleet()));
+    let handshake = connector.connect(free.expect("it was bound"), NEVER_NS);
+    let error = match handshake {
+        Ok(mut handshake) => finish(&mut handshake).map(drop).expect_err("nobody is there"),
+        Err(error) => error,
+    };
+    assert!(matches!(error, ChannelError::Unreachable { .. }) && error.is_retryable(), "{error}");
+}
+
+#[test]
+fn handshakes_are_bounded() {
+    let listener = listen(node(&fleet()));
+    let connect = || TcpStream::connect(listener.address()).expect("it listens");
+    let mut sockets = Vec::new();
+    let mut held: Vec<_> = (0..HANDSHAKE_COUNT_MAX)
+        .map(|_| {
+            sockets.push(connect());
+            accept(&listener, 1)
+        })
+        .collect();
+    sockets.push(connect());
+    assert!(matches!(listener.accept(1), Ok(Accepted::Full)));
+    held.pop();
+    assert_eq!(accept(&listener, 1).deadline_ns(), 1);
+}
