@@ -9,8 +9,8 @@ use super::handshake::Handshake;
 use crate::error::ChannelError;
 use crate::identity::Identity;
 
-/// Handshakes of one listener at a time: so many strangers can make it hold something, about 30 KiB each. More wait in the
-/// kernel's queue.
+/// Handshakes of one listener at a time: so many strangers can make it hold something, at most about 80 KiB each. More
+/// wait in the kernel's queue.
 pub const HANDSHAKE_COUNT_MAX: usize = 256;
 
 /// Connections that wait in the kernel, as far as the system's own limit goes: all nodes of a large job may come at once.
@@ -75,7 +75,8 @@ impl Listener {
     /// Takes the next connection. Its handshake has to end before the deadline, a time of the caller's monotonic clock, ns.
     ///
     /// # Errors
-    /// The system refuses, as when there are too many descriptors; the same may succeed later.
+    /// [`ChannelError::Deaf`]: the system refuses, as when there are too many descriptors; the same may succeed later.
+    /// Any other: of this one connection.
     pub fn accept(&self, deadline_ns: u64) -> Result<Accepted, ChannelError> {
         if self.handshake_count() >= HANDSHAKE_COUNT_MAX {
             return Ok(Accepted::Full);
