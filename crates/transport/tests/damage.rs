@@ -155,49 +155,64 @@ fn the_keys_of_a_connection_can_change_while_it_is_used() {
     node.join().expect("the node is done");
 }
 
-/// Passes bytes on in one direction, altering the one at `place`; says how many.
-fn relay(mut from: TcpStream, mut to: TcpStream, place: usize) -> usize {
+/// What happens to what one side sends.
+#[derive(Debug, Clone, Copy)]
+enum Meddling {
+    Nothing,
+    /// This byte is altered.
+    Alter(usize),
+    /// The connection ends before this byte.
+    Cut(usize),
+}
+
+/// Passes bytes on in one direction; says how many.
+fn relay(mut from: TcpStream, mut to: TcpStream, meddling: Meddling) -> usize {
     let (mut buffer, mut passed) = ([0; 4096], 0);
-    while let Ok(count @ 1..) = from.read(&mut buffer) {
-        if (passed..passed + count).contains(&place) {
-            buffer[place - passed] ^= 1;
+    while let Ok(mut count @ 1..) = from.read(&mut buffer) {
+        let piece = passed..passed + count;
+        match meddling {
+            Meddling::Alter(place) if piece.contains(&place) => buffer[place - passed] ^= 1,
+            Meddling::Cut(place) if piece.contains(&place) => count = place - passed,
+            _ => {}
         }
         passed += count;
-        if to.write_all(&buffer[..count]).is_err() {
+        if to.write_all(&buffer[..count]).is_err() || passed < piece.end {
             break;
         }
     }
-    let _ = to.shutdown(Shutdown::Write);
+    let _ = to.shutdown(Shutdown::Both);
+    let _ = from.shutdown(Shutdown::Both);
     passed
 }
 
-/// A listener in front of another one: alters one byte of what who connects sends.
-fn meddle(behind: SocketAddr, place: usize) -> (SocketAddr, thread::JoinHandle<usize>) {
+/// A listener in front of another one, that meddles with what who connects sends.
+fn meddle(behind: SocketAddr, meddling: Meddling) -> (SocketAddr, thread::JoinHandle<usize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("it is bound");
     let meddler = thread::spawn(move || {
         let (one, _) = listener.accept().expect("somebody connects");
         let other = TcpStream::connect(behind).expect("somebody listens");
         let back = (other.try_clone().expect("it is open"), one.try_clone().expect("it is open"));
-        let back = thread::spawn(move || relay(back.0, back.1, usize::MAX));
-        let passed = relay(one, other, place);
+        let back = thread::spawn(move || relay(back.0, back.1, Meddling::Nothing));
+        let passed = relay(one, other, meddling);
         back.join().expect("it passes on");
         passed
     });
     (address, meddler)
 }
 
-/// What becomes of a conversation in which one byte on the way to the listening side was altered.
-struct Altered {
+/// What becomes of a conversation that somebody meddles with, on the side that listens.
+struct Meddled {
     found: Vec<ChunkHead>,
     outcome: Result<(), ChannelError>,
+    /// Bytes that came through.
     passed: usize,
 }
 
-fn with_altered_byte(place: usize) -> Altered {
+fn converse(meddling: Meddling) -> Meddled {
     let fleet = Fleet::generate().expect("there is randomness");
     let listener = listen(Identity::of_client(&fleet.client));
-    let (address, meddler) = meddle(listener.address(), place);
+    let (address, meddler) = meddle(listener.address(), meddling);
     let node = thread::spawn(move || {
         let connector = Connector::new(Identity::of_node(&fleet.node));
         let mut handshake = connector.connect(address, NEVER_NS).expect("there is a way");
@@ -212,7 +227,9 @@ fn with_altered_byte(place: usize) -> Altered {
         .and_then(|mut channel| receive_three(&mut channel, &mut found));
     node.join().expect("the node is done");
     let passed = meddler.join().expect("it passes on");
-    Altered { found, outcome, passed }
+    let expected: Vec<_> = (1..).map(head).take(found.len()).collect();
+    assert_eq!(found, expected, "a beginning of what was sent");
+    Meddled { found, outcome, passed }
 }
 
 fn receive_three(channel: &mut TcpChannel, found: &mut Vec<ChunkHead>) -> Result<(), ChannelError> {
@@ -228,13 +245,22 @@ fn receive_three(channel: &mut TcpChannel, found: &mut Vec<ChunkHead>) -> Result
 
 #[test]
 fn a_byte_that_is_altered_anywhere_ends_the_connection_and_is_never_delivered() {
-    let whole = with_altered_byte(usize::MAX);
+    let whole = converse(Meddling::Nothing);
     assert!(whole.outcome.is_ok() && whole.found.len() == 3);
     // The hello, the proof, the greeting and the chunks. Bytes 1 and 2 are a version that TLS 1.3 does not look at.
     for place in (0..whole.passed).step_by(37) {
-        let Altered { found, outcome, .. } = with_altered_byte(place);
-        let expected: Vec<_> = (1..).map(head).take(found.len()).collect();
-        assert_eq!(found, expected, "a beginning of what was sent");
-        assert!(outcome.is_err(), "byte {place} was altered, and everything arrived");
+        let altered = converse(Meddling::Alter(place));
+        assert!(altered.outcome.is_err(), "byte {place} was altered, and everything arrived");
+    }
+}
+
+#[test]
+fn a_connection_that_is_cut_anywhere_is_a_loss_on_both_sides() {
+    let whole = converse(Meddling::Nothing);
+    for place in (0..whole.passed).step_by(31) {
+        let cut = converse(Meddling::Cut(place));
+        let error = cut.outcome.expect_err("the last chunk was cut");
+        assert!(matches!(error, ChannelError::Lost { .. }), "cut before {place}: {error}");
+        assert_eq!(cut.passed, place);
     }
 }

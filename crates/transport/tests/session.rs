@@ -140,18 +140,21 @@ struct Side {
     is_resumed: bool,
     /// On their way to the other side.
     line: VecDeque<(ChunkHead, Vec<u8>)>,
+    /// On their way on the connection before, which the other side may have in its hands still.
+    old_line: VecDeque<(ChunkHead, Vec<u8>)>,
 }
 
 impl Side {
     fn new(bodies: &[Vec<u8>]) -> Self {
         let waiting = bodies.iter().cloned().collect();
-        let (session, line) = (Session::new(OPTIONS), VecDeque::new());
-        Self { session, waiting, fresh: Vec::new(), is_resumed: false, line }
+        let (line, old_line) = (VecDeque::new(), VecDeque::new());
+        let session = Session::new(OPTIONS);
+        Self { session, waiting, fresh: Vec::new(), is_resumed: false, line, old_line }
     }
 
-    /// A new connection: whatever was on its way is lost, and the first thing said is what has been received.
+    /// A new connection, on which the first thing said is what has been received. What was on its way may be lost.
     fn connect(&mut self) {
-        self.line.clear();
+        self.old_line = std::mem::take(&mut self.line);
         self.is_resumed = false;
         self.line.push_back((self.session.unnumbered(STATE), Vec::new()));
     }
@@ -182,6 +185,10 @@ impl Side {
             resumed.expect("the other side is the other end");
             self.is_resumed = true;
         }
+        self.accept((head, body));
+    }
+
+    fn accept(&mut self, (head, body): (ChunkHead, Vec<u8>)) {
         match self.session.accept(&head, body.len()).expect("the other side keeps to the protocol")
         {
             Arrival::Fresh => self.fresh.push(body),
@@ -205,6 +212,12 @@ fn happen(sides: &mut [Side; 2], what: u8) {
                 to.receive(chunk);
             }
         }
+        6 | 7 => {
+            let (from, to) = if what == 6 { (one, other) } else { (other, one) };
+            if let Some(chunk) = from.old_line.pop_front() {
+                to.accept(chunk);
+            }
+        }
         _ => {
             one.connect();
             other.connect();
@@ -222,14 +235,14 @@ proptest! {
         from_one in bodies(),
         from_other in bodies(),
         // Cuts are rarer than what they interrupt.
-        happenings in prop::collection::vec(prop_oneof![30 => 0_u8..6, 1 => Just(6_u8)], 0..400),
+        happenings in prop::collection::vec(prop_oneof![30 => 0_u8..8, 1 => Just(8_u8)], 0..400),
     ) {
         let mut sides = [Side::new(&from_one), Side::new(&from_other)];
         for what in happenings {
             happen(&mut sides, what);
         }
         // In the end a connection holds.
-        happen(&mut sides, 6);
+        happen(&mut sides, 8);
         let count = 8 * (from_one.len() + from_other.len()) + 8;
         for _ in 0..count {
             for what in 0..6 {
