@@ -30,6 +30,8 @@ pub enum CancelOutcome {
     /// It runs or may run; it was asked to stop and will be made to. It ends as cancelled unless it
     /// ends by itself first.
     Requested,
+    /// It is with a peer, which was asked not to start it: [`Core::is_withdrawn`] says when it has answered.
+    Asked,
     /// It runs or may run and was left alone.
     AlreadyRunning,
     /// It had its final state already, or is not known.
@@ -57,6 +59,7 @@ impl Core {
         }
         self.cancel_rest(index, port);
         match mode {
+            CancelMode::Unstarted if self.ask_back(index, port) => CancelOutcome::Asked,
             CancelMode::Unstarted => CancelOutcome::AlreadyRunning,
             CancelMode::Running { grace_ns } => {
                 self.stop(index, grace_ns, port);
@@ -106,7 +109,8 @@ impl Core {
 
     /// Interrupts a task that may run; the timer does the rest.
     fn stop(&mut self, index: u32, grace_ns: Option<u64>, port: &mut impl Port) {
-        if self.tasks[index].has(flag::CANCELLED) {
+        let is_asked_back = self.tasks[index].has(flag::RECALLED);
+        if self.tasks[index].has(flag::CANCELLED) && !is_asked_back {
             return;
         }
         let extra = self.extra(index);
@@ -115,6 +119,7 @@ impl Core {
         }
         self.tasks[index].flags |= flag::CANCELLED;
         if self.tasks[index].state == State::Away {
+            self.tasks[index].flags &= !flag::RECALLED;
             self.stop_at_peer(index, port);
         } else {
             self.interrupt(index, port);

@@ -120,6 +120,11 @@ pub trait Port {
         let _ = (peer, task, attempt, grace_ns);
     }
 
+    /// Asks a peer not to start a task. Comes back as its answer, or as `Core::peer_kept`.
+    fn withdraw_from_peer(&mut self, peer: PeerId, task: TaskId, attempt: Attempt) {
+        let _ = (peer, task, attempt);
+    }
+
     /// Asks a peer to give back up to `count` tasks that have not started. Comes back as their answers, then
     /// `Core::peer_recalled`.
     fn recall_from_peer(&mut self, peer: PeerId, count: u32) {

@@ -36,9 +36,7 @@ impl Core {
             let taken = self.recall(slot, &wanted, port);
             self.return_all(&taken, port);
         }
-        for peer in self.peer_stats().map(|stats| stats.peer).collect::<Vec<_>>() {
-            port.recall_from_peer(peer, u32::MAX);
-        }
+        self.recall_everything(port);
         for index in 0..self.tasks.end() {
             let state = self.tasks[index].state;
             if matches!(state, State::Blocked | State::Ready | State::Nested) {

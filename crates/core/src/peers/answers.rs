@@ -135,7 +135,7 @@ impl Core {
         run: &Run,
         port: &mut impl Port,
     ) -> AnswerOutcome {
-        let is_cancelled = self.tasks[index].has(flag::CANCELLED);
+        let is_stopped = self.is_to_be_stopped(index);
         let (status, content) = match end {
             PeerEnd::Unstarted => {
                 return if self.return_unstarted(index, port) {
@@ -144,7 +144,7 @@ impl Core {
                     AnswerOutcome::Finished(Status::Cancelled)
                 };
             }
-            PeerEnd::Lost(report) if !is_cancelled => {
+            PeerEnd::Lost(report) if !is_stopped => {
                 return self.lost_at_peer(index, report.into(), port);
             }
             PeerEnd::Stopped | PeerEnd::Lost(_) => (Status::Cancelled, Content::Empty),
@@ -172,6 +172,12 @@ impl Core {
         }
         self.finish_run(index, (status, content), run, port);
         AnswerOutcome::Finished(status)
+    }
+
+    /// Whether somebody wants a task's end even if it runs; one that is only asked back may have run.
+    pub(crate) fn is_to_be_stopped(&self, index: u32) -> bool {
+        let task = &self.tasks[index];
+        task.has(flag::CANCELLED) && !task.has(flag::RECALLED)
     }
 
     /// Ends or repeats a task whose worker died at a peer, or whose peer was lost.

@@ -1,11 +1,12 @@
 //! What happens when a peer has nothing to do while another has more than its workers run.
 
-use gristmill_wire::PeerId;
+use gristmill_wire::{Attempt, PeerId, TaskId};
 
 use super::levels::Level;
 use super::place::recall_pause_ns;
 use super::table::peer_id;
 use crate::port::Port;
+use crate::task::{State, flag};
 use crate::{Content, Core, NONE, Status};
 
 /// Peers that are looked at for the one with most to do: a look costs the same whatever their number.
@@ -36,6 +37,23 @@ impl Core {
         port.recall_from_peer(peer_id(place), waiting.div_ceil(2).min(self.config.steal_max));
     }
 
+    /// Asks every peer for all that has not started there.
+    pub(crate) fn recall_everything(&mut self, port: &mut impl Port) {
+        for place in 0..self.peers.end() {
+            let peer = self.peers.get_mut(place);
+            if peer.is_joined && peer.in_flight.len > 0 {
+                peer.is_recalled = true;
+                port.recall_from_peer(peer_id(place), u32::MAX);
+            }
+        }
+    }
+
+    /// Whether some peer was asked for tasks and has not said that these were all.
+    #[must_use]
+    pub fn is_recalling(&self) -> bool {
+        (0..self.peers.end()).any(|place| self.peers.get(place).is_recalled)
+    }
+
     /// Of some peers, in turns, the one with most to do that was not asked already.
     fn deepest_peer(&self) -> Option<usize> {
         let end = self.peers.end();
@@ -60,6 +78,35 @@ impl Core {
         if let Some(place) = self.joined_peer(peer) {
             self.peers.get_mut(place).is_recalled = false;
         }
+    }
+
+    /// Asks the peer that a task is with not to start it; false where that was asked already, or it is with none.
+    pub(crate) fn ask_back(&mut self, index: u32, port: &mut impl Port) -> bool {
+        let task = &mut self.tasks[index];
+        if task.state != State::Away || task.has(flag::CANCELLED) {
+            return false;
+        }
+        task.flags |= flag::CANCELLED | flag::RECALLED;
+        let (peer, attempt) = (PeerId(task.slot), task.attempt);
+        port.withdraw_from_peer(peer, self.tasks.id(index), attempt);
+        true
+    }
+
+    /// Tells that a peer has not withdrawn a task: it runs, or has ended.
+    pub fn peer_kept(&mut self, peer: PeerId, task: TaskId, attempt: Attempt) {
+        let Some(index) = self.tasks.find(task) else { return };
+        let task = &mut self.tasks[index];
+        let is_meant = task.state == State::Away && task.slot == peer.0 && task.attempt == attempt;
+        if is_meant && task.has(flag::RECALLED) {
+            task.flags &= !(flag::CANCELLED | flag::RECALLED);
+        }
+    }
+
+    /// Whether a peer has yet to say if it will start a task that is to be cancelled.
+    #[must_use]
+    pub fn is_withdrawn(&self, id: TaskId) -> bool {
+        let task = self.tasks.find(id).map(|index| &self.tasks[index]);
+        task.is_some_and(|task| task.state == State::Away && task.has(flag::RECALLED))
     }
 
     /// Cancels up to `count` tasks that have certainly not started and that no task of this engine submitted, those that

@@ -7,7 +7,6 @@ use gristmill_wire::{Epoch, PeerId};
 use crate::list::List;
 use crate::outcome::{LossCause, LossReport};
 use crate::port::Port;
-use crate::task::flag;
 use crate::{Content, Core, Status};
 
 impl Core {
@@ -32,7 +31,7 @@ impl Core {
         self.forget_peer(place);
         // Those that are placed again go to the end of the queue: in order.
         for index in lost {
-            if self.tasks[index].has(flag::CANCELLED) {
+            if self.is_to_be_stopped(index) {
                 self.finish(index, Status::Cancelled, Content::Empty, port);
             } else {
                 let _ = self.lost_at_peer(index, Arc::clone(&report), port);

@@ -100,6 +100,20 @@ pub enum Control {
         /// From the interrupt to the kill.
         grace_ns: u64,
     },
+    /// A task is not to be started.
+    Withdraw {
+        /// Its id with whoever sent it.
+        task: TaskId,
+        /// Which placement of it.
+        attempt: Attempt,
+    },
+    /// A task that was to be withdrawn has started, or is over.
+    Kept {
+        /// Its id with whoever sent it.
+        task: TaskId,
+        /// Which placement of it.
+        attempt: Attempt,
+    },
     /// So many tasks that have not started are wanted back.
     Recall {
         /// How many at most.
@@ -133,6 +147,12 @@ impl Control {
                     put_words(out, [task.word(), u64::from(attempt.0), *grace_ns]);
                 })
             }
+            Self::Withdraw { task, attempt } => {
+                Self::write_task(out, MessageKind::Withdraw, *task, *attempt)
+            }
+            Self::Kept { task, attempt } => {
+                Self::write_task(out, MessageKind::Kept, *task, *attempt)
+            }
             Self::Recall { count } => {
                 let fill = |out: &mut Vec<u8>| put_words(out, [u64::from(*count)]);
                 write_message(out, MessageKind::Recall, fill)
@@ -142,6 +162,10 @@ impl Control {
             Self::End { text } => Self::write_text(out, MessageKind::End, text),
             Self::Refuse { text } => Self::write_text(out, MessageKind::Refuse, text),
         }
+    }
+
+    fn write_task(out: &mut Vec<u8>, kind: MessageKind, task: TaskId, attempt: Attempt) -> usize {
+        write_message(out, kind, |out| put_words(out, [task.word(), u64::from(attempt.0)]))
     }
 
     fn write_text(out: &mut Vec<u8>, kind: MessageKind, text: &str) -> usize {
@@ -161,6 +185,15 @@ impl Control {
                 let [task, attempt, grace_ns] = reader.words()?;
                 let (task, attempt) = (TaskId::from_word(task), Attempt(attempt as u8));
                 Self::Stop { task, attempt, grace_ns }
+            }
+            MessageKind::Withdraw | MessageKind::Kept => {
+                let [task, attempt] = reader.words()?;
+                let (task, attempt) = (TaskId::from_word(task), Attempt(attempt as u8));
+                if kind == MessageKind::Kept {
+                    Self::Kept { task, attempt }
+                } else {
+                    Self::Withdraw { task, attempt }
+                }
             }
             MessageKind::Recall => Self::Recall { count: reader.word()? as u32 },
             MessageKind::Recalled => Self::Recalled,
@@ -184,6 +217,8 @@ mod tests {
         let text = || "why".to_owned();
         for message in [
             Control::Stop { task, attempt: Attempt(3), grace_ns: 4 },
+            Control::Withdraw { task, attempt: Attempt(5) },
+            Control::Kept { task, attempt: Attempt(6) },
             Control::Recall { count: 5 },
             Control::Recalled,
             Control::Drain { text: text() },

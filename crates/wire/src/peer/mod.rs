@@ -52,6 +52,10 @@ pub enum MessageKind {
     Recalled = 12,
     /// Nothing more is to be sent here: text says why.
     Drain = 13,
+    /// A task is not to be started; it is answered, or kept.
+    Withdraw = 14,
+    /// A task that was to be withdrawn has started, or is over.
+    Kept = 15,
 }
 
 impl MessageKind {
@@ -70,6 +74,8 @@ impl MessageKind {
             11 => Self::Recall,
             12 => Self::Recalled,
             13 => Self::Drain,
+            14 => Self::Withdraw,
+            15 => Self::Kept,
             other => return Err(FrameError::UnknownKind(other)),
         })
     }
