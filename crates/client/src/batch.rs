@@ -266,7 +266,8 @@ impl Client {
     pub fn drop_pending(&self, pending: &mut VecDeque<Pending>, cancels: bool) {
         for one in pending.drain(..) {
             if cancels {
-                self.cancel(one.task(), CancelMode::Unstarted);
+                // What is with a peer comes back cancelled, or ends: nobody waits for its word.
+                let _ = self.begin_cancel(one.task(), CancelMode::Unstarted);
             }
             self.release(one.task());
         }

@@ -14,6 +14,16 @@ pub struct Bundle {
 }
 
 impl Bundle {
+    /// The bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The blocks that they name by index.
+    pub(crate) fn parts(&self) -> &[BlockPart] {
+        &self.parts
+    }
+
     /// The size of the descriptor that travels.
     pub(crate) fn descriptor_size(&self) -> usize {
         ArenaDescriptor::size(self.parts.len(), self.bytes.len())

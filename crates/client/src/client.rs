@@ -11,16 +11,21 @@ use gristmill_core::{
 use gristmill_keeper::{Commands, Events, KeeperOptions, LaunchError, launch};
 use gristmill_shm::{BlockPart, ClientArena, Segment, SegmentOptions};
 use gristmill_sync::futex::Woken;
+use gristmill_transport::{Rest, Sleeper};
 use gristmill_wire::{FunctionId, TaskId};
 
 use crate::inner::{Inner, Shared};
 use crate::lanes::{Lanes, handle};
-use crate::options::{ClientOptions, StartError};
+use crate::options::{ClientOptions, LinkUse, StartError};
 use crate::outcome::{Ended, TagTimes, TaskLook};
+use crate::peers::Links;
 use crate::tree::Tree;
 
 /// Submits in a row that share a reading of the clock: the resolution of the tag `submitted` in such a loop.
 const SUBMIT_BURST: u32 = 16;
+
+/// How long a peer's word on a task is waited for: much longer than it takes to find that the peer is lost.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
 /// One call to be run.
 #[derive(Debug)]
@@ -53,6 +58,8 @@ pub struct Client {
     /// Told when every process is gone.
     ended: Condvar,
     callback_wake: Arc<Condvar>,
+    /// What whoever looks after links sleeps on.
+    sleeper: Option<Arc<Sleeper>>,
 }
 
 impl Client {
@@ -63,7 +70,7 @@ impl Client {
     pub fn start(options: ClientOptions) -> Result<Arc<Self>, StartError> {
         let slot_count = options.core.slot_count();
         let segment = Segment::create(&SegmentOptions {
-            slot_count: u16::try_from(slot_count).unwrap_or(u16::MAX),
+            slot_count: u16::try_from(slot_count.max(1)).unwrap_or(u16::MAX),
             task_ring_size: options.ring_size,
             result_ring_size: options.ring_size,
         })?;
@@ -78,8 +85,16 @@ impl Client {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         core.ticks_per_second = scale.ticks_per_second();
         core.cores = u32::try_from(cores).unwrap_or(u32::MAX);
-        let shared = Arc::new(Shared::new(Arc::new(segment), mode));
-        let lanes = Lanes::new(slot_count, mode, scale, arena.clone());
+        let sleeper = match options.links {
+            LinkUse::None => None,
+            LinkUse::Outwards | LinkUse::Inwards => {
+                Some(Arc::new(Sleeper::new().map_err(StartError::Sleeper)?))
+            }
+        };
+        let links = Links::new(sleeper.clone(), options.links == LinkUse::Inwards);
+        let leader_sleeper = links.leader_sleeper().cloned();
+        let shared = Arc::new(Shared::new(Arc::new(segment), mode, leader_sleeper));
+        let lanes = Lanes::new(slot_count, (mode, scale), arena.clone(), links);
         let mut inner = Inner::new(Core::new(core), lanes, tree, Arc::clone(&shared));
         let now = inner.lanes.read_clock();
         inner.core.start(now, &mut inner.lanes);
@@ -94,6 +109,7 @@ impl Client {
             keeper_image: options.keeper_image,
             attendant: Condvar::new(),
             ended: Condvar::new(),
+            sleeper,
         });
         client.start_threads(events)?;
         Ok(client)
@@ -107,6 +123,11 @@ impl Client {
             builder.spawn(body).map(drop).map_err(StartError::Thread)
         };
         spawn("gristmill-attendant", Box::new(move || crate::attendant::run(&attended)))?;
+        if let Some(sleeper) = self.sleeper.clone().filter(|_| self.shared.sleeper.is_none()) {
+            let carried = Arc::clone(self);
+            let body = move || crate::peers::run_courier(&carried, &sleeper);
+            spawn("gristmill-courier", Box::new(body))?;
+        }
         spawn("gristmill-watcher", Box::new(move || crate::watcher::run(&watched, events)))
     }
 
@@ -130,7 +151,22 @@ impl Client {
     }
 
     pub(crate) fn sleep_on_bell(&self, left: Duration, still_empty: impl FnMut() -> bool) -> Woken {
-        self.shared.segment.client_bell().sleep(self.shared.mode, still_empty, Some(left))
+        match &self.shared.sleeper {
+            None => {
+                self.shared.segment.client_bell().sleep(self.shared.mode, still_empty, Some(left))
+            }
+            // Level-triggered: what is there already ends the sleep at once.
+            Some(sleeper) => match sleeper.sleep(&mut Vec::new(), Some(left)) {
+                Ok(Rest::Interrupted) => Woken::Interrupted,
+                Ok(Rest::TimedOut) => Woken::TimedOut,
+                Ok(_) | Err(_) => Woken::Notified,
+            },
+        }
+    }
+
+    /// Makes whoever sleeps look anew.
+    pub(crate) fn kick_leader(&self) {
+        self.shared.kick();
     }
 
     pub(crate) fn wake_attendant(&self) {
@@ -243,19 +279,29 @@ impl Client {
 
     /// Cancels a task as far as `mode` goes; whether it is, or is being, cancelled.
     pub fn cancel(&self, task: TaskId, mode: CancelMode) -> bool {
+        match self.begin_cancel(task, mode) {
+            CancelOutcome::Cancelled | CancelOutcome::Requested => return true,
+            CancelOutcome::AlreadyRunning => return false,
+            CancelOutcome::Asked => {
+                // Its peer answers, or is lost, well before.
+                self.wait_until(&[task], ANSWER_LIMIT, |inner| !inner.core.is_withdrawn(task));
+            }
+            CancelOutcome::AlreadyFinal => {}
+        }
+        self.lock().look(task) == TaskLook::Cancelled
+    }
+
+    /// As [`Self::cancel`], without waiting for the word of a peer that has the task.
+    pub(crate) fn begin_cancel(&self, task: TaskId, mode: CancelMode) -> CancelOutcome {
         let mut inner = self.lock();
         inner.drain();
         let now = inner.lanes.read_clock();
         let Inner { core, lanes, .. } = &mut *inner;
         let outcome = core.cancel(task, mode, now, lanes);
         inner.settle();
-        let is_cancelled = match outcome {
-            CancelOutcome::Cancelled | CancelOutcome::Requested => true,
-            CancelOutcome::AlreadyRunning => false,
-            CancelOutcome::AlreadyFinal => inner.look(task) == TaskLook::Cancelled,
-        };
+        inner.flush_links(now);
         self.leave(inner, false);
-        is_cancelled
+        outcome
     }
 
     /// When a task crossed which border.
@@ -330,6 +376,17 @@ impl Client {
         self.tell_ended();
     }
 
+    /// Ends at once: what runs is killed, nothing is waited for.
+    pub fn abort(&self, reason: &str) {
+        let mut inner = self.lock();
+        let now = inner.lanes.read_clock();
+        let Inner { core, lanes, .. } = &mut *inner;
+        core.poison(reason, now, lanes);
+        inner.settle();
+        inner.end_processes();
+        self.leave(inner, false);
+    }
+
     /// Takes no more tasks; with `cancels` those that have not started are cancelled.
     pub fn begin_shutdown(&self, cancels: bool) {
         let mut inner = self.lock();
@@ -339,7 +396,14 @@ impl Client {
         inner.drain();
         inner.begin_shutdown(cancels);
         inner.settle();
+        let now = inner.lanes.now();
+        inner.flush_links(now);
+        let is_recalling = cancels && inner.core.is_recalling();
         self.leave(inner, false);
+        if is_recalling {
+            // What has not started at peers is cancelled by their word.
+            self.wait_until(&[], ANSWER_LIMIT, |inner| !inner.core.is_recalling());
+        }
     }
 
     /// Waits until every task is final and every process gone; false when `limit` has passed.

@@ -38,6 +38,11 @@ impl Inner {
             }
         }
         self.nested_flush();
+        let looks_after_links = self.lanes.links.leader_sleeper().is_some();
+        if looks_after_links {
+            count += self.drain_links();
+            self.lanes.links.has_outgoing |= count > 0 || self.lanes.links.waits_for_room;
+        }
         if self.core.next_wake(now).is_some_and(|wake| wake <= now) {
             self.core.poll(now, &mut self.lanes);
         }
@@ -45,6 +50,9 @@ impl Inner {
             self.attended();
         }
         self.settle();
+        if self.lanes.links.has_outgoing {
+            self.flush_links(now);
+        }
     }
 
     /// Lets idle workers have a part of what waits elsewhere, before this thread waits itself.
@@ -63,10 +71,13 @@ impl Inner {
                 self.attended();
             }
         }
+        if self.lanes.links.is_used() {
+            self.links_in_passing(now);
+        }
     }
 
     /// Records were taken in: the attendant need not hurry, and whoever watches the rings has to look anew.
-    fn attended(&mut self) {
+    pub fn attended(&mut self) {
         self.lead.note_attended();
         if self.lead.leader() != Leader::Nobody {
             self.shared.kick();

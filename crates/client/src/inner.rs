@@ -8,6 +8,7 @@ use gristmill_core::{Core, Origin, Outcome, Payload, Status};
 use gristmill_shm::Segment;
 use gristmill_sync::atomic::{AtomicU64, Ordering};
 use gristmill_sync::barrier::BarrierMode;
+use gristmill_transport::{Sleeper, Waker};
 use gristmill_wire::TaskId;
 
 use crate::bundle::Encoded;
@@ -15,6 +16,7 @@ use crate::lanes::Lanes;
 use crate::lead::Lead;
 use crate::nested::Nested;
 use crate::outcome::Ended;
+use crate::peers::{Guests, PeerNews, is_guest};
 use crate::tree::Tree;
 use crate::wait::Waiter;
 
@@ -25,18 +27,25 @@ pub(crate) struct Shared {
     pub mode: BarrierMode,
     /// Counts up when waiting threads should look anew, whatever the rings say.
     kicks: AtomicU64,
+    /// What the leader sleeps on, where that is not the bell.
+    pub sleeper: Option<Arc<Sleeper>>,
 }
 
 impl Shared {
-    pub fn new(segment: Arc<Segment>, mode: BarrierMode) -> Self {
-        Self { segment, mode, kicks: AtomicU64::new(0) }
+    pub fn new(segment: Arc<Segment>, mode: BarrierMode, sleeper: Option<Arc<Sleeper>>) -> Self {
+        Self { segment, mode, kicks: AtomicU64::new(0), sleeper }
     }
 
     /// Makes pollers and the sleeper on the bell look anew.
     pub fn kick(&self) {
         // PAIRS: kicks (`kicks`): what the kicker changed is under the mutex, which the kicked one takes next.
         self.kicks.fetch_add(1, Ordering::Release);
-        self.segment.client_bell().ring(self.mode);
+        match &self.sleeper {
+            None => {
+                self.segment.client_bell().ring(self.mode);
+            }
+            Some(sleeper) => sleeper.waker().wake(),
+        }
     }
 
     #[inline]
@@ -79,6 +88,14 @@ pub(crate) struct Inner {
     /// Tasks whose results are to be given out as views, until their futures go.
     pub views: HashSet<TaskId>,
     pub has_ended: bool,
+    /// Tasks of peers.
+    pub guests: Guests,
+    /// What the layers above should know of peers.
+    pub news: VecDeque<PeerNews>,
+    /// Woken with each of those.
+    pub door: Option<Waker>,
+    /// Where messages are read from.
+    pub chunk: Vec<u8>,
 }
 
 impl Inner {
@@ -101,6 +118,10 @@ impl Inner {
             names: HashMap::new(),
             views: HashSet::new(),
             has_ended: false,
+            guests: Guests::default(),
+            news: VecDeque::new(),
+            door: None,
+            chunk: Vec::new(),
         }
     }
 
@@ -180,7 +201,11 @@ impl Inner {
                 self.callback_wake.notify_one();
             }
         }
-        self.reply_nested(task, handle);
+        if is_guest(handle) {
+            self.answer_guest(task, handle);
+        } else {
+            self.reply_nested(task, handle);
+        }
         self.call_waiters(|tasks| tasks.is_empty() || tasks.contains(&task));
     }
 
@@ -249,6 +274,7 @@ impl Inner {
             || self.nested.has_backlog()
             || (self.nested.is_used && !self.core.is_drained())
             || self.tree.is_closing()
+            || self.lanes.links.is_used()
     }
 
     /// Whether a task that runs may be the first to submit one.
@@ -259,7 +285,9 @@ impl Inner {
     /// How long nothing is due.
     pub fn next_wake(&mut self) -> Option<Duration> {
         let now = self.lanes.read_clock();
-        let wake = self.core.next_wake(now).map(|at| Duration::from_nanos(at.saturating_sub(now)));
+        let link_wake = if self.lanes.links.has_courier { None } else { self.next_link_wake() };
+        let wake = self.core.next_wake(now).into_iter().chain(link_wake).min();
+        let wake = wake.map(|at| Duration::from_nanos(at.saturating_sub(now)));
         if !self.nested.has_backlog() {
             return wake;
         }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use gristmill_core::Status;
 use gristmill_keeper::WorkerKey;
@@ -10,10 +11,12 @@ use gristmill_shm::{
 };
 use gristmill_sync::barrier::BarrierMode;
 use gristmill_sync::clock::{TickScale, ticks};
+use gristmill_transport::Sleeper;
 use gristmill_wire::{BlockRange, Epoch, FunctionId, Kind, SlotId, TaskId};
 
 use crate::bundle::Bundles;
 use crate::functions::Functions;
+use crate::peers::Links;
 use crate::results::Batches;
 
 /// What the graph decided that somebody outside of it has to do.
@@ -64,6 +67,7 @@ pub(crate) struct Lanes {
     pub arena: ClientArena,
     pub bundles: Bundles,
     pub batches: Batches,
+    pub links: Links,
     /// Some lane has releases that did not fit into its ring.
     has_untold: bool,
     pub mode: BarrierMode,
@@ -97,7 +101,12 @@ pub(crate) const fn split_handle(handle: u64) -> (FunctionId, u32) {
 }
 
 impl Lanes {
-    pub fn new(slot_count: usize, mode: BarrierMode, scale: TickScale, arena: ClientArena) -> Self {
+    pub fn new(
+        slot_count: usize,
+        (mode, scale): (BarrierMode, TickScale),
+        arena: ClientArena,
+        links: Links,
+    ) -> Self {
         Self {
             lanes: (0..slot_count).map(|_| None).collect(),
             end: 0,
@@ -105,6 +114,7 @@ impl Lanes {
             arena,
             bundles: Bundles::default(),
             batches: Batches::default(),
+            links,
             has_untold: false,
             mode,
             scale,
@@ -212,14 +222,9 @@ impl Lanes {
     /// What a poller and a sleeper look at: every result ring, from where it was read.
     pub fn watch(&self) -> Watch {
         let watch = |lane: &Lane| lane.ends.results.watch();
-        Watch(
-            self.lanes[..self.end]
-                .iter()
-                .flatten()
-                .filter(|lane| !lane.is_corrupt)
-                .map(watch)
-                .collect(),
-        )
+        let lanes = self.lanes[..self.end].iter().flatten();
+        let rings = lanes.filter(|lane| !lane.is_corrupt).map(watch).collect();
+        Watch { rings, sleeper: self.links.leader_sleeper().cloned() }
     }
 
     /// Whether a worker is to be told of blocks.
@@ -330,13 +335,18 @@ impl Lanes {
 
 /// Where the next answers will appear.
 #[derive(Debug)]
-pub(crate) struct Watch(Vec<RingWatch<MappedWords>>);
+pub(crate) struct Watch {
+    rings: Vec<RingWatch<MappedWords>>,
+    /// Links, for whoever completes tasks of other nodes.
+    sleeper: Option<Arc<Sleeper>>,
+}
 
 impl Watch {
     /// Whether something is there, by a load or two per ring.
     #[inline]
     pub fn has_arrived(&self) -> bool {
-        self.0.iter().any(RingWatch::has_record)
+        self.rings.iter().any(RingWatch::has_record)
+            || self.sleeper.as_ref().is_some_and(|sleeper| sleeper.is_ready())
     }
 }
 

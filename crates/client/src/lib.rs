@@ -24,6 +24,7 @@ mod nested;
 mod options;
 mod outcome;
 mod outstanding;
+mod peers;
 mod port;
 mod results;
 mod tree;
@@ -33,9 +34,13 @@ mod watcher;
 pub use batch::{CallBatch, Pending, Taken};
 pub use bundle::Encoded;
 pub use client::{Call, Client};
-pub use options::{ClientOptions, StartError};
+pub use options::{ClientOptions, LinkUse, StartError};
 pub use outcome::{Ended, TagTimes, TaskLook};
 pub use outstanding::Outstanding;
+pub use peers::{
+    Door, DoorOptions, Host, Meeting, NewLink, PeerNews, PeerView, Reception, ReceptionError, Talk,
+    Turn, disagreement,
+};
 pub use results::{CallResult, CallValue, Results};
 pub use tree::{INTERRUPT_SIGNAL, THREADED_EXIT_CODE};
 

@@ -24,6 +24,20 @@ pub struct ClientOptions {
     pub spin: Duration,
     /// Bytes of each task ring and each result ring; a power of two.
     pub ring_size: u32,
+    /// What it has to do with engines on other nodes.
+    pub links: LinkUse,
+}
+
+/// What a client has to do with engines on other nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LinkUse {
+    /// Nothing: all its workers are here.
+    #[default]
+    None,
+    /// All its workers are behind them.
+    Outwards,
+    /// It is one that others use: its workers are here, its tasks come over links.
+    Inwards,
 }
 
 /// Why a client cannot be started.
@@ -41,6 +55,9 @@ pub enum StartError {
     /// The keeper did not take the first order.
     #[error("the keeper process did not take its first order: {0}")]
     Command(#[from] gristmill_keeper::CommandError),
+    /// Nothing to sleep on.
+    #[error("connections cannot be watched: {0}")]
+    Sleeper(#[source] std::io::Error),
     /// No thread.
     #[error("a thread cannot be started: {0}")]
     Thread(#[source] std::io::Error),
@@ -55,6 +72,7 @@ impl StartError {
             Self::Arena(_) => "start_arena",
             Self::Keeper(_) => "start_keeper",
             Self::Command(_) => "start_command",
+            Self::Sleeper(_) => "start_sleeper",
             Self::Thread(_) => "start_thread",
         }
     }

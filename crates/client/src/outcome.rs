@@ -101,8 +101,15 @@ impl Ended {
 
 /// Which task, which worker, what happened, its last words, and what to do.
 fn lost_text(task: TaskId, name: &str, report: &LossReport) -> String {
+    if report.cause == LossCause::Node {
+        return format!(
+            "{task} ({name}) was lost: node {} was lost while it had the task, which may have run: {}",
+            report.node, report.detail
+        );
+    }
+    let place = if report.node.is_empty() { String::new() } else { format!(" on {}", report.node) };
     let mut text = format!(
-        "{task} ({name}) was lost: worker {} (process {}) {}",
+        "{task} ({name}) was lost: worker {} (process {}){place} {}",
         report.slot.0,
         report.pid,
         cause_text(report.cause)
@@ -126,6 +133,7 @@ pub(crate) fn cause_text(cause: LossCause) -> String {
         LossCause::Exit(code) => format!("left with exit code {code}"),
         LossCause::Keeper => "died with the keeper process".to_owned(),
         LossCause::Stalled => "did not answer and was killed".to_owned(),
+        LossCause::Node => "was on a node that was lost".to_owned(),
         LossCause::Corrupt => "wrote damaged data into its ring and was killed".to_owned(),
     }
 }

@@ -1,14 +1,16 @@
 //! What the task graph asks of the rings: records on their way to workers, and what it may know of those.
 
 use gristmill_core::{
-    CallProgress, Dispatch, KillReason, Payload, PayloadRef, Port, Progress, Sent, Status, TakeBack,
+    CallProgress, Dispatch, Errand, KillReason, Payload, PayloadRef, Port, Progress, Sent, Status,
+    TakeBack,
 };
 use gristmill_shm::{
     BatchProgress, BeginError, BlockPart, ClientArena, ClientLane, RecordWriter, Words,
 };
+use gristmill_wire::peer::Control;
 use gristmill_wire::{
-    BlockRange, EXTENSION_WORDS, FunctionId, Kind, PARENT_WORDS, ParentEntry, SlotId, TASK_WORDS,
-    TaskFlags, TaskFrame, TaskId, padded_size,
+    Attempt, BlockRange, EXTENSION_WORDS, FunctionId, Kind, PARENT_WORDS, ParentEntry, PeerId,
+    SlotId, TASK_WORDS, TaskFlags, TaskFrame, TaskId, padded_size,
 };
 
 use crate::bundle::Bundles;
@@ -267,6 +269,23 @@ impl Port for Lanes {
 
     fn retire(&mut self, slot: SlotId) {
         self.orders.push(Order::Retire(slot));
+    }
+
+    #[inline]
+    fn send_to_peer(&mut self, peer: PeerId, errand: Errand<'_>) -> Sent {
+        self.send_away(peer, &errand)
+    }
+
+    fn stop_at_peer(&mut self, peer: PeerId, task: TaskId, attempt: Attempt, grace_ns: u64) {
+        self.say(peer, &Control::Stop { task, attempt, grace_ns });
+    }
+
+    fn withdraw_from_peer(&mut self, peer: PeerId, task: TaskId, attempt: Attempt) {
+        self.say(peer, &Control::Withdraw { task, attempt });
+    }
+
+    fn recall_from_peer(&mut self, peer: PeerId, count: u32) {
+        self.say(peer, &Control::Recall { count });
     }
 
     #[inline]

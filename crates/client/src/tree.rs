@@ -369,10 +369,19 @@ impl Inner {
         self.core.shut_down(cancels, now, &mut self.lanes);
     }
 
+    /// Tells the keeper to end all processes now.
+    pub fn end_processes(&mut self) {
+        if self.tree.closing != Closing::Told {
+            self.tree.closing = Closing::Told;
+            let _ = self.tree.commands.shutdown(Duration::ZERO);
+        }
+    }
+
     /// Tells the keeper to end once nothing is left to do.
     pub fn advance_shutdown(&mut self) {
         if self.tree.closing == Closing::Asked && self.core.is_drained() && self.core.is_empty() {
             self.tree.closing = Closing::Told;
+            self.end_links("the client has finished");
             // A keeper that does not take it is dead: the watcher finds that out.
             let _ = self.tree.commands.shutdown(LEAVE_GRACE);
             self.call_waiters(|_| true);

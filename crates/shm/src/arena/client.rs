@@ -343,6 +343,13 @@ impl BlockPart {
         bytes
     }
 
+    /// Copies its bytes to `space`, as many as both have.
+    pub fn copy_to(&self, space: &mut [u8]) {
+        let size = self.size().min(space.len());
+        // SAFETY: the part is at least `size` readable bytes, the slice as many writable ones, and nobody else has it.
+        unsafe { std::ptr::copy_nonoverlapping(self.pointer(), space.as_mut_ptr(), size) };
+    }
+
     /// Whether this is the only need for its block anywhere.
     #[must_use]
     pub fn is_sole(&self) -> bool {

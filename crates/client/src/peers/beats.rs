@@ -1,0 +1,101 @@
+//! Signs of life: what is known of the other end by its beats, and when it counts as lost.
+
+use gristmill_wire::peer::Beat;
+
+/// How often to beat, and how long silence may last. Times are monotonic nanoseconds of this side.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pulse {
+    beat_ns: u64,
+    expiry_ns: u64,
+    /// When something came last.
+    pub heard_at: u64,
+    sent_at: u64,
+    /// The other end's time in its last beat, and when that came.
+    echo: (u64, u64),
+    /// From a beat to its echo; the best one counts, others waited somewhere.
+    pub round_trip_ns: u64,
+    /// The other end's clock less this one's.
+    offset_ns: i128,
+}
+
+impl Pulse {
+    pub fn new(beat_ns: u64, expiry_ns: u64, now: u64) -> Self {
+        Self {
+            beat_ns,
+            expiry_ns,
+            heard_at: now,
+            sent_at: 0,
+            echo: (0, 0),
+            round_trip_ns: u64::MAX,
+            offset_ns: 0,
+        }
+    }
+
+    /// The beat to be sent now, if one is due.
+    pub fn due(&mut self, now: u64) -> Option<Beat> {
+        if now < self.next_beat() {
+            return None;
+        }
+        self.sent_at = now;
+        let (echo_ns, came_at) = self.echo;
+        Some(Beat { sent_ns: now, echo_ns, held_ns: now - came_at, ..Beat::default() })
+    }
+
+    /// When the next beat is due.
+    pub const fn next_beat(&self) -> u64 {
+        if self.sent_at == 0 { 0 } else { self.sent_at.saturating_add(self.beat_ns) }
+    }
+
+    /// When silence has lasted too long.
+    pub const fn expires_at(&self) -> u64 {
+        self.heard_at.saturating_add(self.expiry_ns)
+    }
+
+    /// The longest silence allowed, seconds, for messages.
+    #[expect(clippy::cast_precision_loss, reason = "for humans")]
+    pub fn expiry_s(&self) -> f64 {
+        self.expiry_ns as f64 / 1e9
+    }
+
+    /// Takes in a beat that came at `now`.
+    pub fn take(&mut self, beat: &Beat, now: u64) {
+        self.echo = (beat.sent_ns, now);
+        if beat.echo_ns == 0 {
+            return;
+        }
+        let round_trip = now.saturating_sub(beat.echo_ns).saturating_sub(beat.held_ns);
+        if round_trip <= self.round_trip_ns {
+            self.round_trip_ns = round_trip;
+            self.offset_ns =
+                i128::from(beat.sent_ns) + i128::from(round_trip / 2) - i128::from(now);
+        }
+    }
+
+    /// A time of the other end's clock, in this side's.
+    pub fn own_ns(&self, peer_ns: u64) -> u64 {
+        u64::try_from(i128::from(peer_ns) - self.offset_ns).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_clocks_that_do_not_agree_are_told_apart_by_an_echo() {
+        let (mut here, mut there) = (Pulse::new(10, 100, 1), Pulse::new(10, 100, 1_000_001));
+        let first = here.due(1_000).expect("the first beat is due at once");
+        there.take(&first, 2_000_050);
+        let second = there.due(2_000_080).expect("due");
+        here.take(&second, 1_130);
+        assert_eq!(here.round_trip_ns, 100);
+        assert_eq!(here.own_ns(2_000_080), 1_080);
+    }
+
+    #[test]
+    fn a_beat_is_due_once_in_its_time_and_silence_ends_it() {
+        let mut pulse = Pulse::new(10, 100, 5);
+        assert!(pulse.due(5).is_some() && pulse.due(14).is_none() && pulse.due(15).is_some());
+        assert_eq!(pulse.expires_at(), 105);
+    }
+}

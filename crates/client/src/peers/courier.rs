@@ -1,0 +1,34 @@
+//! The courier: a thread that looks after links where workers have the bell.
+//!
+//! Whoever completes tasks sleeps on one thing. In a program whose workers are all on other nodes these are its links, and
+//! there is no courier. On a node it is the workers' bell: what comes over links wakes the courier, and answers leave with
+//! whoever drains the rings.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gristmill_transport::Sleeper;
+
+use crate::client::Client;
+
+/// The longest sleep: whatever was missed is found after it.
+const SLEEP_MAX: Duration = Duration::from_millis(500);
+
+/// Runs until the client has ended.
+pub(crate) fn run(client: &Arc<Client>, sleeper: &Sleeper) {
+    gristmill_sync::signals::block_all();
+    loop {
+        let mut inner = client.lock();
+        if inner.has_ended {
+            return;
+        }
+        let now = inner.lanes.read_clock();
+        inner.drain_links();
+        inner.settle();
+        inner.flush_links(now);
+        let wake = inner.next_link_wake().unwrap_or(u64::MAX);
+        let limit = Duration::from_nanos(wake.saturating_sub(now)).min(SLEEP_MAX);
+        client.leave(inner, false);
+        let _ = sleeper.sleep(&mut Vec::new(), Some(limit));
+    }
+}

@@ -1,0 +1,288 @@
+//! Looking after links: what came is taken in, what is due is sent, who is silent for too long is lost.
+
+use std::sync::Arc;
+
+use gristmill_core::{LossCause, LossReport};
+use gristmill_transport::{Channel, Flushed};
+use gristmill_wire::peer::{Beat, Control, Definition, MessageKind, Messages};
+use gristmill_wire::{Epoch, FrameError, PeerId, SlotId};
+
+use super::link::LinkError;
+use super::links::NewLink;
+use crate::inner::Inner;
+
+/// What the layers above should know of peers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PeerNews {
+    /// The connection broke; the lease goes on if another one comes in time.
+    Parted {
+        /// Which.
+        peer: PeerId,
+        /// Why.
+        text: String,
+    },
+    /// It is gone for good.
+    Gone {
+        /// Which it was.
+        peer: PeerId,
+        /// What it was called.
+        name: Arc<str>,
+        /// Why.
+        text: String,
+    },
+}
+
+/// Bytes that gather, in a loop of submits, before they are handed over: about two hundred small tasks.
+const PASSING_SIZE: usize = 8 << 10;
+
+impl Inner {
+    /// Takes a link in; tasks go there from now on.
+    pub fn attach(&mut self, new: NewLink) -> PeerId {
+        let now = self.lanes.read_clock();
+        let (peer, epoch, offer) = self.lanes.links.insert(new, now);
+        self.lanes.forget_told(peer);
+        if offer.workers > 0 {
+            self.core.peer_joined(peer, epoch, offer, now, &mut self.lanes);
+        }
+        self.drain_links();
+        self.flush_links(now);
+        peer
+    }
+
+    /// Goes on with a link over another connection, whose other end has `received` chunks. False: the link is gone.
+    pub fn reattach(
+        &mut self,
+        peer: PeerId,
+        channel: Box<dyn Channel + Send>,
+        received: u64,
+    ) -> bool {
+        let now = self.lanes.read_clock();
+        self.lanes.links.disconnect(peer);
+        let Some(link) = self.lanes.links.get_mut(peer) else { return false };
+        let resumed = link.resume(channel, received);
+        link.pulse.heard_at = now;
+        self.lanes.links.watch(peer);
+        if let Err(error) = resumed {
+            self.link_failed(peer, &error);
+            return false;
+        }
+        self.drain_links();
+        self.flush_links(now);
+        true
+    }
+
+    /// Takes in all that came; gives how many messages came. The clock was read just now; what is to leave because of it
+    /// is handed over by [`Self::flush_links`].
+    pub fn drain_links(&mut self) -> usize {
+        let now = self.lanes.now();
+        let mut chunk = std::mem::take(&mut self.chunk);
+        let mut count = 0;
+        for peer in self.lanes.links.peers() {
+            count += self.drain_link(peer, &mut chunk, now);
+        }
+        self.chunk = chunk;
+        self.keep_alive(now);
+        count
+    }
+
+    /// What a submit does in passing.
+    pub fn links_in_passing(&mut self, now: u64) {
+        let is_ready = self.lanes.links.leader_sleeper().is_some_and(|sleeper| sleeper.is_ready());
+        if is_ready && self.drain_links() > 0 {
+            self.attended();
+        }
+        let mut links = self.lanes.links.peers().filter_map(|peer| self.lanes.links.get(peer));
+        if links.any(|link| link.out.len() >= PASSING_SIZE) {
+            self.flush_links(now);
+        }
+    }
+
+    fn drain_link(&mut self, peer: PeerId, chunk: &mut Vec<u8>, now: u64) -> usize {
+        let mut count = 0;
+        loop {
+            let Some(link) = self.lanes.links.get_mut(peer) else { return count };
+            match link.receive(chunk) {
+                Ok(false) => return count,
+                Ok(true) => {
+                    link.pulse.heard_at = now;
+                    let taken = self.take_messages(peer, chunk, now);
+                    count += taken.as_ref().copied().unwrap_or(1);
+                    if let Err(error) = taken {
+                        self.link_failed(peer, &error.into());
+                    }
+                }
+                Err(error) => self.link_failed(peer, &error),
+            }
+        }
+    }
+
+    fn take_messages(&mut self, peer: PeerId, chunk: &[u8], now: u64) -> Result<usize, FrameError> {
+        let mut count = 0;
+        for message in Messages::new(chunk) {
+            let (kind, body) = message?;
+            count += 1;
+            match kind {
+                MessageKind::Answer => self.take_answer(peer, body, now)?,
+                MessageKind::Task => self.take_task(peer, body, now)?,
+                MessageKind::Define => {
+                    let Definition { function, definition, name } = Definition::read(body)?;
+                    let name = String::from_utf8_lossy(name);
+                    self.take_definition(peer, function, definition, &name);
+                }
+                MessageKind::Beat => {
+                    let beat = Beat::read(body)?;
+                    if let Some(link) = self.lanes.links.get_mut(peer) {
+                        link.pulse.take(&beat, now);
+                    }
+                }
+                other => self.take_control(peer, other, body, now)?,
+            }
+        }
+        Ok(count)
+    }
+
+    fn take_control(
+        &mut self,
+        peer: PeerId,
+        kind: MessageKind,
+        body: &[u8],
+        now: u64,
+    ) -> Result<(), FrameError> {
+        match Control::read(kind, body)?.ok_or(FrameError::UnknownKind(kind as u8))? {
+            Control::Stop { task, attempt, grace_ns } => {
+                self.stop_guest(peer, task, attempt, grace_ns, now);
+            }
+            Control::Withdraw { task, attempt } => self.withdraw_guest(peer, task, attempt, now),
+            Control::Kept { task, attempt } => {
+                self.core.peer_kept(peer, task, attempt);
+                self.call_waiters(|tasks| tasks.contains(&task));
+            }
+            Control::Recall { count } => {
+                self.core.withdraw(count, now, &mut self.lanes);
+                // Their answers leave before the word that these were all.
+                self.settle();
+                self.lanes.say(peer, &Control::Recalled);
+            }
+            Control::Recalled => {
+                self.core.peer_recalled(peer);
+                self.call_waiters(<[_]>::is_empty);
+            }
+            Control::Drain { .. } => self.core.peer_draining(peer, now, &mut self.lanes),
+            Control::End { text } | Control::Refuse { text } => self.peer_gone(peer, &text),
+        }
+        Ok(())
+    }
+
+    /// A link broke: another connection may come, unless what it carried was wrong.
+    fn link_failed(&mut self, peer: PeerId, error: &LinkError) {
+        let text = error.to_string();
+        if !error.can_resume() {
+            return self.peer_gone(peer, &text);
+        }
+        self.lanes.links.disconnect(peer);
+        let now = self.lanes.now();
+        // Whatever would be sent now could not be confirmed: it is better placed elsewhere.
+        if let Some(link) = self.lanes.links.get_mut(peer) {
+            link.is_held = true;
+        }
+        self.core.peer_congested(peer, true, now, &mut self.lanes);
+        self.tell_news(PeerNews::Parted { peer, text });
+    }
+
+    /// Nothing more will come from a peer, nor go there.
+    pub fn peer_gone(&mut self, peer: PeerId, text: &str) {
+        let now = self.lanes.now();
+        let Some(link) = self.lanes.links.remove(peer) else { return };
+        let report = LossReport {
+            slot: SlotId(0),
+            epoch: Epoch(0),
+            pid: 0,
+            cause: LossCause::Node,
+            node: (*link.name).into(),
+            oom: false,
+            killed_for: None,
+            detail: text.into(),
+        };
+        self.core.peer_lost(peer, link.epoch, report, now, &mut self.lanes);
+        self.drop_guests(peer, now);
+        link.functions.into_iter().flatten().for_each(|function| self.release_function(function));
+        self.lanes.forget_told(peer);
+        self.tell_news(PeerNews::Gone { peer, name: link.name, text: text.to_owned() });
+    }
+
+    /// Tells all peers that nothing more will come.
+    pub fn end_links(&mut self, text: &str) {
+        for peer in self.lanes.links.peers() {
+            self.lanes.say(peer, &Control::End { text: text.to_owned() });
+        }
+        let now = self.lanes.now();
+        self.flush_links(now);
+    }
+
+    fn tell_news(&mut self, news: PeerNews) {
+        self.news.push_back(news);
+        if let Some(door) = &self.door {
+            door.wake();
+        }
+    }
+
+    /// Sends beats that are due, and gives up who was silent for too long.
+    fn keep_alive(&mut self, now: u64) {
+        for peer in self.lanes.links.peers() {
+            let stats = (self.core.ready_len(), self.core.in_flight());
+            let Some(link) = self.lanes.links.get_mut(peer) else { continue };
+            if now >= link.pulse.expires_at() {
+                let text = format!("it was not heard for {} s", link.pulse.expiry_s());
+                self.peer_gone(peer, &text);
+                continue;
+            }
+            if let Some(beat) = link.pulse.due(now).filter(|_| link.is_connected()) {
+                let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+                Beat { waiting: count(stats.0), running: count(stats.1), ..beat }
+                    .write(&mut link.out);
+                self.lanes.links.has_outgoing = true;
+            }
+        }
+    }
+
+    /// Hands over what is to leave.
+    pub fn flush_links(&mut self, now: u64) {
+        // What leaves makes room for tasks, which are to leave as well.
+        for _ in 0..2 {
+            self.lanes.links.has_outgoing = false;
+            self.lanes.links.waits_for_room = false;
+            for peer in self.lanes.links.peers() {
+                self.flush_link(peer, now);
+            }
+            if !self.lanes.links.has_outgoing {
+                break;
+            }
+        }
+    }
+
+    fn flush_link(&mut self, peer: PeerId, now: u64) {
+        let Some(link) = self.lanes.links.get_mut(peer) else { return };
+        let waited = link.waits_for_room;
+        let flushed = match link.flush() {
+            Ok(flushed) => flushed,
+            Err(error) => return self.link_failed(peer, &error),
+        };
+        let waits = flushed == Flushed::Some && link.is_connected();
+        link.waits_for_room = waits;
+        let is_free = link.is_held && link.is_connected() && !link.is_congested();
+        link.is_held &= !is_free;
+        self.lanes.links.waits_for_room |= waits;
+        if waits != waited {
+            self.lanes.links.watch(peer);
+        }
+        if is_free {
+            self.core.peer_congested(peer, false, now, &mut self.lanes);
+        }
+    }
+
+    /// When a link is to be looked at, whatever comes.
+    pub fn next_link_wake(&self) -> Option<u64> {
+        let links = self.lanes.links.peers().filter_map(|peer| self.lanes.links.get(peer));
+        links.map(|link| link.pulse.next_beat().min(link.pulse.expires_at())).min()
+    }
+}

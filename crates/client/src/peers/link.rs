@@ -1,0 +1,177 @@
+//! One link: a connection, what is to be sent over it, and what is known of the other end.
+
+use std::sync::Arc;
+
+use gristmill_transport::{
+    Admission, Arrival, Channel, ChannelError, Flushed, Session, SessionError, SessionOptions,
+};
+use gristmill_wire::{Epoch, FunctionId};
+
+use super::beats::Pulse;
+
+/// Bytes of one chunk: large enough for its costs to vanish, small enough for others to get a turn.
+const CHUNK_SIZE: usize = 1 << 20;
+/// Bytes on their way to a peer above which it gets no more tasks: enough to fill any network for a while.
+const CONGESTED_SIZE: usize = 16 << 20;
+
+/// A chunk that is a message's end, or holds several.
+const WHOLE: u8 = 1;
+/// A piece of a message that goes on in the next chunk.
+const PIECE: u8 = 2;
+
+/// Why a link is of no use any more.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LinkError {
+    /// The connection; another one may do.
+    #[error(transparent)]
+    Channel(#[from] ChannelError),
+    /// What the other end says it has cannot be.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// Bytes that are no message.
+    #[error("it sent what is no message: {0}")]
+    Message(#[from] gristmill_wire::FrameError),
+}
+
+impl LinkError {
+    /// Whether the same lease can go on over another connection.
+    pub fn can_resume(&self) -> bool {
+        matches!(self, Self::Channel(_))
+    }
+}
+
+pub(crate) struct Link {
+    /// What the other end is called, for messages.
+    pub name: Arc<str>,
+    pub epoch: Epoch,
+    pub pulse: Pulse,
+    /// What the other end's function ids stand for here.
+    pub functions: Vec<Option<FunctionId>>,
+    /// The graph was told that it gets nothing more for now.
+    pub is_held: bool,
+    /// The system took only a part: it is watched for room.
+    pub waits_for_room: bool,
+    channel: Option<Box<dyn Channel + Send>>,
+    session: Session<Vec<u8>>,
+    /// Messages that are to leave.
+    pub out: Vec<u8>,
+    /// The beginning of a message whose end is under way.
+    partial: Vec<u8>,
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link")
+            .field("name", &self.name)
+            .field("epoch", &self.epoch)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Link {
+    pub fn new(
+        name: Arc<str>,
+        epoch: Epoch,
+        channel: Box<dyn Channel + Send>,
+        pulse: Pulse,
+    ) -> Self {
+        Self {
+            name,
+            epoch,
+            pulse,
+            functions: Vec::new(),
+            is_held: false,
+            waits_for_room: false,
+            channel: Some(channel),
+            session: Session::new(SessionOptions::default()),
+            out: Vec::new(),
+            partial: Vec::new(),
+        }
+    }
+
+    /// Goes on over another connection, whose other end has `received` chunks.
+    pub fn resume(
+        &mut self,
+        channel: Box<dyn Channel + Send>,
+        received: u64,
+    ) -> Result<(), LinkError> {
+        self.session.resume(received)?;
+        self.channel = Some(channel);
+        Ok(())
+    }
+
+    /// Chunks that came in: what a new connection begins with.
+    pub fn received(&self) -> u64 {
+        self.session.received()
+    }
+
+    /// Whether there is a connection.
+    pub fn is_connected(&self) -> bool {
+        self.channel.is_some()
+    }
+
+    /// Gives the connection up.
+    pub fn disconnect(&mut self) -> Option<Box<dyn Channel + Send>> {
+        self.channel.take()
+    }
+
+    pub fn channel(&self) -> Option<&(dyn Channel + Send)> {
+        self.channel.as_deref()
+    }
+
+    /// Whether so much is on its way that nothing should be added.
+    #[inline]
+    pub fn is_congested(&self) -> bool {
+        let unsent = self.channel.as_ref().map_or(0, |channel| channel.unsent());
+        self.out.len() + unsent.max(self.session.unacknowledged_bytes()) > CONGESTED_SIZE
+    }
+
+    /// Hands over what is to leave; says whether the system took it all.
+    pub fn flush(&mut self) -> Result<Flushed, LinkError> {
+        self.pack();
+        let Some(channel) = &mut self.channel else { return Ok(Flushed::Some) };
+        while let Some(outgoing) = self.session.next_outgoing() {
+            channel.send(outgoing.head, outgoing.body)?;
+        }
+        if self.session.acknowledgement_is_due() {
+            channel.send(self.session.unnumbered(WHOLE), &[])?;
+        }
+        Ok(channel.flush()?)
+    }
+
+    /// Makes chunks of the messages that are to leave, as far as the session takes them.
+    fn pack(&mut self) {
+        let mut start = 0;
+        while start < self.out.len() {
+            let end = self.out.len().min(start + CHUNK_SIZE);
+            let kind = if end == self.out.len() { WHOLE } else { PIECE };
+            match self.session.submit(kind, self.out[start..end].to_vec()) {
+                Admission::Taken(_) => start = end,
+                // The rest goes on as a piece of its own, in order.
+                Admission::Full(_) => break,
+            }
+        }
+        self.out.drain(..start);
+    }
+
+    /// The next messages that have come, in place of what `chunk` held; false: nothing more is there.
+    pub fn receive(&mut self, chunk: &mut Vec<u8>) -> Result<bool, LinkError> {
+        loop {
+            let Some(channel) = &mut self.channel else { return Ok(false) };
+            let Some(head) = channel.receive(chunk)? else { return Ok(false) };
+            if self.session.accept(&head, chunk.len())? != Arrival::Fresh {
+                continue;
+            }
+            if head.kind == PIECE || !self.partial.is_empty() {
+                self.partial.append(chunk);
+            }
+            if head.kind == PIECE {
+                continue;
+            }
+            if !self.partial.is_empty() {
+                *chunk = std::mem::take(&mut self.partial);
+            }
+            return Ok(true);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The table of links.
+
+use std::sync::Arc;
+
+use gristmill_core::PeerOffer;
+use gristmill_transport::{Channel, Sleeper};
+use gristmill_wire::{Epoch, PeerId};
+
+use super::beats::Pulse;
+use super::link::Link;
+
+/// A connection whose two ends have agreed to talk.
+pub struct NewLink {
+    /// What the other end is called, for messages.
+    pub name: String,
+    /// The connection.
+    pub channel: Box<dyn Channel + Send>,
+    /// How often each side gives a sign of life, nanoseconds.
+    pub beat_ns: u64,
+    /// Longest silence, nanoseconds.
+    pub expiry_ns: u64,
+    /// What the other end runs for this one; 0 workers is nothing.
+    pub workers: u32,
+}
+
+/// One link, as it is.
+#[derive(Debug, Clone)]
+pub struct PeerView {
+    /// Its number.
+    pub peer: PeerId,
+    /// What the other end is called.
+    pub name: Arc<str>,
+    /// Whether there is a connection now.
+    pub is_connected: bool,
+    /// From a message to its answer, nanoseconds, at best; `u64::MAX`: not known yet.
+    pub round_trip_ns: u64,
+    /// Bytes that went there over the connection of now.
+    pub sent_bytes: u64,
+    /// Bytes that came from there.
+    pub received_bytes: u64,
+}
+
+/// All links. The number of one that is lost is used again, with another epoch.
+#[derive(Debug)]
+pub(crate) struct Links {
+    links: Vec<Option<Link>>,
+    epochs: Vec<Epoch>,
+    /// What whoever looks after links sleeps on; without it there are none.
+    sleeper: Option<Arc<Sleeper>>,
+    /// Some link has something to leave.
+    pub has_outgoing: bool,
+    /// Some link's connection takes no more for now, and has more to take.
+    pub waits_for_room: bool,
+    /// Workers have the bell: a thread of its own looks after links.
+    pub has_courier: bool,
+}
+
+impl Links {
+    pub fn new(sleeper: Option<Arc<Sleeper>>, has_courier: bool) -> Self {
+        Self {
+            links: Vec::new(),
+            epochs: Vec::new(),
+            sleeper,
+            has_outgoing: false,
+            waits_for_room: false,
+            has_courier,
+        }
+    }
+
+    /// What whoever completes tasks sleeps on, if that is links.
+    pub fn leader_sleeper(&self) -> Option<&Arc<Sleeper>> {
+        self.sleeper.as_ref().filter(|_| !self.has_courier)
+    }
+
+    /// Whether there is any link.
+    #[inline]
+    pub fn is_used(&self) -> bool {
+        !self.links.is_empty()
+    }
+
+    /// The numbers among which all links are.
+    pub fn peers(&self) -> impl Iterator<Item = PeerId> + use<> {
+        (0..self.links.len()).map(|place| PeerId(u16::try_from(place).unwrap_or(u16::MAX)))
+    }
+
+    #[inline]
+    pub fn get(&self, peer: PeerId) -> Option<&Link> {
+        self.links.get(usize::from(peer.0))?.as_ref()
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, peer: PeerId) -> Option<&mut Link> {
+        self.links.get_mut(usize::from(peer.0))?.as_mut()
+    }
+
+    /// Takes a link in.
+    pub fn insert(&mut self, new: NewLink, now: u64) -> (PeerId, Epoch, PeerOffer) {
+        let place = self.links.iter().position(Option::is_none).unwrap_or(self.links.len());
+        if place == self.links.len() {
+            self.links.push(None);
+            self.epochs.push(Epoch(0));
+        }
+        let epoch = Epoch(self.epochs[place].0.wrapping_add(1));
+        self.epochs[place] = epoch;
+        let peer = PeerId(u16::try_from(place).unwrap_or(u16::MAX));
+        let pulse = Pulse::new(new.beat_ns, new.expiry_ns, now);
+        let link = Link::new(new.name.into(), epoch, new.channel, pulse);
+        self.links[place] = Some(link);
+        self.watch(peer);
+        (peer, epoch, PeerOffer { workers: new.workers, round_trip_ns: 0 })
+    }
+
+    /// Has the sleeper look at a link's connection, as it has to be looked at now.
+    pub fn watch(&self, peer: PeerId) {
+        let channel = self.get(peer).and_then(Link::channel);
+        if let (Some(channel), Some(sleeper)) = (channel, &self.sleeper) {
+            // A descriptor that cannot be watched is found by its silence.
+            let _ = sleeper.watch(channel.descriptor(), u64::from(peer.0), channel.interest());
+        }
+    }
+
+    /// Gives a link's connection up.
+    pub fn disconnect(&mut self, peer: PeerId) {
+        let channel = self.get_mut(peer).and_then(Link::disconnect);
+        if let (Some(channel), Some(sleeper)) = (channel, &self.sleeper) {
+            let _ = sleeper.unwatch(channel.descriptor());
+        }
+    }
+
+    /// Forgets a link.
+    pub fn remove(&mut self, peer: PeerId) -> Option<Link> {
+        self.disconnect(peer);
+        self.links.get_mut(usize::from(peer.0))?.take()
+    }
+
+    /// All links, as they are.
+    pub fn views(&self) -> Vec<PeerView> {
+        let view = |peer: PeerId| {
+            let link = self.get(peer)?;
+            let bytes = |count: fn(&(dyn Channel + Send)) -> u64| link.channel().map_or(0, count);
+            Some(PeerView {
+                peer,
+                name: Arc::clone(&link.name),
+                is_connected: link.is_connected(),
+                round_trip_ns: link.pulse.round_trip_ns,
+                sent_bytes: bytes(|channel| channel.sent_bytes()),
+                received_bytes: bytes(|channel| channel.received_bytes()),
+            })
+        };
+        self.peers().filter_map(view).collect()
+    }
+}

@@ -1,0 +1,30 @@
+//! Links to engines on other nodes: tasks that go there, and tasks that come from there.
+//!
+//! A link is used under the client's mutex, by whoever completes tasks: reading it is part of draining, writing it part of
+//! giving control back. A link that breaks is kept for a while, with all that the other end has not confirmed, so that the
+//! same lease can go on over another connection. When that does not happen in time the peer is lost.
+
+mod answers;
+mod beats;
+mod courier;
+mod disagreement;
+mod door;
+mod guests;
+mod intake;
+mod link;
+mod links;
+mod meeting;
+mod reception;
+mod sending;
+mod service;
+
+pub use disagreement::disagreement;
+pub use door::{Door, DoorOptions};
+pub use intake::PeerNews;
+pub use links::{NewLink, PeerView};
+pub use meeting::Meeting;
+pub use reception::{Host, Reception, ReceptionError, Talk, Turn};
+
+pub(crate) use courier::run as run_courier;
+pub(crate) use guests::{Guests, is_guest};
+pub(crate) use links::Links;

@@ -1,0 +1,302 @@
+//! Where connections begin: an address at which others join, addresses that are dialled, and the meetings under way.
+//!
+//! It sleeps, accepts, dials and goes on with meetings; what is said in them is up to its host. Addresses are dialled
+//! again, with growing pauses, until a meeting there has come to something.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use gristmill_transport::{
+    Accepted, ChannelError, Connector, Handshake, Identity, Interest, Listener, Sleeper, Waker,
+    resolve,
+};
+use gristmill_wire::peer::{Greeting, MessageKind};
+
+use super::meeting::{Meeting, Step};
+
+/// How long a meeting may take, from the first packet to the lease.
+const MEETING_NS: u64 = 10_000_000_000;
+/// Pause before an address is dialled again, and the longest that it grows to by doubling.
+const REDIAL_NS: (u64, u64) = (50_000_000, 2_000_000_000);
+/// The longest sleep.
+const SLEEP_MAX_NS: u64 = 1_000_000_000;
+/// The token of the listener; meetings have their numbers.
+const LISTENER: u64 = u64::MAX - 1;
+
+/// A meeting, and what was said in it.
+#[derive(Debug)]
+pub struct Talk {
+    /// The connection.
+    pub meeting: Meeting,
+    /// Which address was dialled; none: the other end dialled.
+    pub dial: Option<usize>,
+    /// The lease that is asked for, or gone on with; 0 is none yet.
+    pub lease: u64,
+    /// What the other end said of itself.
+    pub theirs: Option<Greeting>,
+}
+
+impl Talk {
+    /// What the other end is called.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.theirs.as_ref().map_or(self.meeting.peer(), |theirs| &theirs.name)
+    }
+}
+
+/// How a meeting goes on.
+#[derive(Debug)]
+pub enum Turn {
+    /// It goes on.
+    On(Box<Talk>),
+    /// It has become something else.
+    Done,
+    /// It is over; a sentence.
+    Failed(Box<Talk>, String),
+}
+
+/// Whose meetings they are.
+pub trait Host {
+    /// The other end has proved who it is.
+    fn open(&mut self, talk: &mut Talk);
+
+    /// It says something.
+    fn said(&mut self, talk: Talk, kind: MessageKind, body: &[u8]) -> Turn;
+
+    /// A meeting, or a try to have one, came to nothing.
+    fn failed(&mut self, whom: &str, text: &str);
+}
+
+/// An address that is dialled.
+#[derive(Debug)]
+struct Dial {
+    address: String,
+    /// When to dial next; `u64::MAX`: a connection is there, or under way.
+    next_at: u64,
+    pause_ns: u64,
+    lease: u64,
+}
+
+impl Dial {
+    fn try_later(&mut self, now: u64) {
+        self.next_at = now + self.pause_ns;
+        self.pause_ns = (self.pause_ns * 2).min(REDIAL_NS.1);
+    }
+}
+
+/// Connections that begin.
+#[derive(Debug)]
+pub struct Reception {
+    connector: Connector,
+    listener: Option<Listener>,
+    sleeper: Sleeper,
+    meetings: HashMap<u64, Talk>,
+    next_token: u64,
+    dials: Vec<Dial>,
+}
+
+impl Reception {
+    /// Listens, and will dial.
+    ///
+    /// # Errors
+    /// Nobody can listen there, or the system has no descriptors left.
+    pub fn new(
+        identity: Identity,
+        listen: Option<SocketAddr>,
+        dial: &[String],
+    ) -> Result<Self, ReceptionError> {
+        let listener = match listen {
+            Some(address) => Some(Listener::bind(address, identity.clone())?),
+            None => None,
+        };
+        let sleeper = Sleeper::new()?;
+        if let Some(listener) = &listener {
+            sleeper.watch(listener.descriptor(), LISTENER, Interest::Readable)?;
+        }
+        let entry = |address: &String| Dial {
+            address: address.clone(),
+            next_at: 0,
+            pause_ns: REDIAL_NS.0,
+            lease: 0,
+        };
+        Ok(Self {
+            connector: Connector::new(identity),
+            listener,
+            sleeper,
+            meetings: HashMap::new(),
+            next_token: 0,
+            dials: dial.iter().map(entry).collect(),
+        })
+    }
+
+    /// Where others join, if they may.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.listener.as_ref().map(Listener::address)
+    }
+
+    /// What ends a sleep.
+    #[must_use]
+    pub fn waker(&self) -> Waker {
+        self.sleeper.waker()
+    }
+
+    /// Goes on with everything as far as it goes without waiting.
+    pub fn attend(&mut self, host: &mut impl Host, now: u64) {
+        self.accept(host, now);
+        self.dial(host, now);
+        self.meet(host, now);
+    }
+
+    /// Sleeps until something is to be attended to, or at most until `wake`.
+    pub fn sleep(&self, now: u64, wake: u64) {
+        let dials = self.dials.iter().map(|dial| dial.next_at);
+        let meetings = self.meetings.values().map(|talk| talk.meeting.deadline_ns());
+        let wake = dials.chain(meetings).min().unwrap_or(u64::MAX).min(wake);
+        let limit = wake.clamp(now, now + SLEEP_MAX_NS) - now;
+        // What it would say is found by looking.
+        let _ = self.sleeper.sleep(&mut Vec::new(), Some(Duration::from_nanos(limit)));
+    }
+
+    fn accept(&mut self, host: &mut impl Host, now: u64) {
+        while let Some(listener) = &self.listener {
+            match listener.accept(now + MEETING_NS) {
+                Ok(Accepted::Peer(handshake)) => self.enter(handshake, None, 0, now),
+                Ok(Accepted::Nobody | Accepted::Full) => return,
+                Err(error) => return host.failed("whoever joins", &error.to_string()),
+            }
+        }
+    }
+
+    fn dial(&mut self, host: &mut impl Host, now: u64) {
+        for place in 0..self.dials.len() {
+            let dial = &mut self.dials[place];
+            if dial.next_at > now {
+                continue;
+            }
+            dial.next_at = u64::MAX;
+            let lease = dial.lease;
+            match connect(&self.connector, &dial.address, now + MEETING_NS) {
+                Ok(handshake) => self.enter(handshake, Some(place), lease, now),
+                Err(error) => {
+                    dial.try_later(now);
+                    host.failed(&dial.address, &error.to_string());
+                }
+            }
+        }
+    }
+
+    fn enter(&mut self, handshake: Handshake, dial: Option<usize>, lease: u64, now: u64) {
+        let meeting = Meeting::new(handshake, now + MEETING_NS);
+        let talk = Talk { meeting, dial, lease, theirs: None };
+        let token = self.next_token;
+        self.next_token += 1;
+        self.watch(token, &talk.meeting);
+        self.meetings.insert(token, talk);
+    }
+
+    fn watch(&self, token: u64, meeting: &Meeting) {
+        if let Some(descriptor) = meeting.descriptor() {
+            // One that cannot be watched ends with its deadline.
+            let _ = self.sleeper.watch(descriptor, token, meeting.interest());
+        }
+    }
+
+    fn meet(&mut self, host: &mut impl Host, now: u64) {
+        let tokens: Vec<u64> = self.meetings.keys().copied().collect();
+        for token in tokens {
+            let Some(talk) = self.meetings.remove(&token) else { continue };
+            if let Some(talk) = self.go_on(talk, host, now) {
+                self.watch(token, &talk.meeting);
+                self.meetings.insert(token, talk);
+            }
+        }
+    }
+
+    /// Goes on with one meeting; gives it back while it waits.
+    fn go_on(&mut self, mut talk: Talk, host: &mut impl Host, now: u64) -> Option<Talk> {
+        loop {
+            let turn = match talk.meeting.progress(now) {
+                Step::Waiting => return Some(talk),
+                Step::Open => {
+                    host.open(&mut talk);
+                    continue;
+                }
+                Step::Said(kind, body) => {
+                    self.unwatch(&talk.meeting);
+                    host.said(talk, kind, &body)
+                }
+                Step::Failed(text) => Turn::Failed(Box::new(talk), text),
+            };
+            match turn {
+                Turn::On(going_on) => talk = *going_on,
+                Turn::Done => return None,
+                Turn::Failed(talk, text) => {
+                    if let Some(place) = talk.dial {
+                        self.dials[place].try_later(now);
+                    }
+                    host.failed(talk.name(), &text);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// A connection that becomes a link is watched by whoever looks after that.
+    fn unwatch(&self, meeting: &Meeting) {
+        if let Some(descriptor) = meeting.descriptor() {
+            let _ = self.sleeper.unwatch(descriptor);
+        }
+    }
+
+    /// Notes that the address behind a talk has given a lease: with it the address is dialled when the link breaks.
+    pub fn keep(&mut self, dial: Option<usize>, lease: u64) {
+        if let Some(place) = dial {
+            self.dials[place].lease = lease;
+            self.dials[place].pause_ns = REDIAL_NS.0;
+        }
+    }
+
+    /// Dials the address again that gave a lease: at once to go on with it, later if it is over.
+    pub fn redial(&mut self, lease: u64, is_over: bool, now: u64) {
+        if let Some(dial) = self.dials.iter_mut().find(|dial| dial.lease == lease) {
+            dial.next_at = now;
+            if is_over {
+                dial.lease = 0;
+                dial.try_later(now);
+            }
+        }
+    }
+}
+
+fn connect(
+    connector: &Connector,
+    address: &str,
+    deadline_ns: u64,
+) -> Result<Handshake, ChannelError> {
+    let mut found = resolve(address)?;
+    connector.connect(found.swap_remove(0), deadline_ns)
+}
+
+/// Why there is no reception.
+#[derive(Debug, thiserror::Error)]
+pub enum ReceptionError {
+    /// Nobody can join there.
+    #[error(transparent)]
+    Listen(#[from] ChannelError),
+    /// No random numbers, descriptors or threads.
+    #[error("connections cannot be looked after: {0}")]
+    System(#[from] std::io::Error),
+}
+
+impl ReceptionError {
+    /// A stable name for logs, tests and the Python face.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Listen(_) => "reception_listen",
+            Self::System(_) => "reception_system",
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Tasks on their way to peers.
+
+use gristmill_core::{Errand, Payload, PayloadRef, Sent};
+use gristmill_shm::BlockPart;
+use gristmill_wire::peer::{Control, Definition, Parted, TaskLimits, TaskMessage};
+use gristmill_wire::{FunctionId, PeerId, SlotId};
+
+use crate::bundle::Bundles;
+use crate::lanes::Lanes;
+
+/// Where the function table notes which peer knows what: behind the slots of workers.
+const fn told_place(peer: PeerId) -> SlotId {
+    SlotId(PEERS_START | peer.0)
+}
+
+/// Half of all places: an engine has fewer workers, and fewer peers.
+const PEERS_START: u16 = 1 << 15;
+
+/// Appends a payload, with the blocks that it names.
+pub(super) fn put_payload(payload: &Payload, bundles: &Bundles, out: &mut Vec<u8>) {
+    match payload.get() {
+        PayloadRef::Bytes(bytes) => Parted::put_plain(out, bytes),
+        PayloadRef::Block(block) => {
+            let bundle = bundles.get(block);
+            put_parts(bundle.bytes(), bundle.parts(), out);
+        }
+    }
+}
+
+/// Appends bytes and the blocks that they name.
+pub(super) fn put_parts(bytes: &[u8], parts: &[BlockPart], out: &mut Vec<u8>) {
+    Parted::put_head(out, bytes, parts.len());
+    for part in parts {
+        Parted::put_part(out, part.size(), |space| part.copy_to(space));
+    }
+}
+
+fn limits(errand: &Errand<'_>, now: u64) -> Option<TaskLimits> {
+    let extension = errand.task.extension;
+    if errand.deadline_ns.is_none() && errand.timeout_ns.is_none() && extension.is_none() {
+        return None;
+    }
+    Some(TaskLimits {
+        deadline_left_ns: errand.deadline_ns.map_or(u64::MAX, |at| at.saturating_sub(now)),
+        timeout_ns: errand.timeout_ns.unwrap_or(u64::MAX),
+        grace_ns: errand.grace_ns,
+        priority: extension.map_or(0, |extension| extension.priority),
+        context: extension.map_or_else(Default::default, |extension| extension.context),
+    })
+}
+
+impl Lanes {
+    /// Writes a task for a peer.
+    pub(crate) fn send_away(&mut self, peer: PeerId, errand: &Errand<'_>) -> Sent {
+        let now = self.now();
+        let is_told = self.functions.is_told(errand.task.function, told_place(peer));
+        let Some(link) = self.links.get_mut(peer) else { return Sent::Full };
+        if link.is_congested() {
+            link.is_held = true;
+            return Sent::Full;
+        }
+        if !is_told {
+            let function = errand.task.function;
+            let definition = self.functions.definition(function);
+            let name = self.functions.name(function).as_bytes();
+            Definition { function, definition: &definition, name }.write(&mut link.out);
+            self.functions.told(function, told_place(peer));
+        }
+        let task = &errand.task;
+        let parent_count = task.parents.clone().count();
+        let Ok(parent_count) = u16::try_from(parent_count) else {
+            let text = format!("\0{parent_count} results are too many for one task");
+            return Sent::Failed(Payload::from(text.into_bytes()));
+        };
+        let name = (task.id, task.function, task.attempt);
+        let bundles = &self.bundles;
+        TaskMessage::write(
+            &mut link.out,
+            name,
+            limits(errand, now).as_ref(),
+            parent_count,
+            |out| {
+                for (_, result) in task.parents.clone() {
+                    put_payload(result, bundles, out);
+                }
+                put_payload(task.payload, bundles, out);
+            },
+        );
+        self.links.has_outgoing = true;
+        Sent::Written(0)
+    }
+
+    /// Appends a message of few words.
+    pub(crate) fn say(&mut self, peer: PeerId, message: &Control) {
+        if let Some(link) = self.links.get_mut(peer) {
+            message.write(&mut link.out);
+            self.links.has_outgoing = true;
+        }
+    }
+
+    /// A peer knows no function any more: its place has another one.
+    pub(crate) fn forget_told(&mut self, peer: PeerId) {
+        self.functions.forget_slot(told_place(peer));
+    }
+
+    /// A function of a peer's own, by the id that the peer gives it.
+    pub(crate) fn peer_function(&self, peer: PeerId, function: FunctionId) -> Option<FunctionId> {
+        *self.links.get(peer)?.functions.get(function.0 as usize)?
+    }
+}

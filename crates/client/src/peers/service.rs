@@ -1,0 +1,72 @@
+//! What a client offers those who look after its links.
+
+use std::collections::VecDeque;
+use std::sync::MutexGuard;
+
+use gristmill_transport::{Channel, Waker};
+use gristmill_wire::PeerId;
+
+use super::intake::PeerNews;
+use super::links::{NewLink, PeerView};
+use crate::client::Client;
+use crate::inner::Inner;
+
+impl Client {
+    /// Takes a link in: tasks go there from now on, and come from there.
+    pub fn attach(&self, new: NewLink) -> PeerId {
+        let mut inner = self.lock();
+        let peer = inner.attach(new);
+        self.leave_links(inner);
+        peer
+    }
+
+    /// Goes on with a link over another connection, whose other end has `received` chunks. False: the link is gone.
+    pub fn reattach(&self, peer: PeerId, channel: Box<dyn Channel + Send>, received: u64) -> bool {
+        let mut inner = self.lock();
+        let is_there = inner.reattach(peer, channel, received);
+        self.leave_links(inner);
+        is_there
+    }
+
+    /// Ends a link: what was sent there and not answered is charged as lost.
+    pub fn detach(&self, peer: PeerId, text: &str) {
+        let mut inner = self.lock();
+        inner.lanes.read_clock();
+        inner.peer_gone(peer, text);
+        self.leave_links(inner);
+    }
+
+    fn leave_links(&self, mut inner: MutexGuard<'_, Inner>) {
+        inner.settle();
+        let now = inner.lanes.now();
+        inner.flush_links(now);
+        // Whoever sleeps may wait for less than is there now.
+        self.kick_leader();
+        self.leave(inner, false);
+    }
+
+    /// Chunks that came over a link, while there is one.
+    pub fn received(&self, peer: PeerId) -> Option<u64> {
+        self.lock().lanes.links.get(peer).map(super::link::Link::received)
+    }
+
+    /// Who is to be woken by news of peers.
+    pub fn set_door(&self, door: Waker) {
+        self.lock().door = Some(door);
+    }
+
+    /// What became of peers since this was asked last.
+    pub fn take_news(&self) -> VecDeque<PeerNews> {
+        std::mem::take(&mut self.lock().news)
+    }
+
+    /// All links, as they are.
+    pub fn peers(&self) -> Vec<PeerView> {
+        self.lock().lanes.links.views()
+    }
+
+    /// Whether every process is gone.
+    pub fn has_ended(&self) -> bool {
+        self.lock().has_ended
+    }
+}
