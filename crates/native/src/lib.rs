@@ -14,6 +14,7 @@ mod function;
 mod future;
 mod journal;
 mod nested;
+mod nodes;
 mod object;
 mod parents;
 mod raw;
@@ -81,6 +82,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<future::Ledger>()?;
     module.add("ForeignFuture", py.get_type::<ForeignFuture>())?;
     module.add_class::<MapResults>()?;
+    module.add_class::<nodes::Fleet>()?;
+    module.add_function(wrap_pyfunction!(nodes::run_agent, module)?)?;
     module.add_class::<zygote::PyZygote>()?;
     module.add_class::<journal::PyJournal>()?;
     module.add_class::<journal::JournalEntries>()?;

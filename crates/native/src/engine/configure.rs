@@ -2,10 +2,12 @@
 
 use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gristmill_client::{Client, ClientOptions, Config, Program};
+use gristmill_client::{Client, ClientOptions, Config, LinkUse, Program};
+use gristmill_wire::peer::Ask;
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -25,6 +27,8 @@ pub struct Limits {
     workers: u16,
     tasks_per_worker: u32,
     spawn: bool,
+    /// Its workers are on other nodes.
+    pub has_nodes: bool,
     spin: Duration,
     task_limit: u64,
     pub block_when_full: bool,
@@ -64,7 +68,7 @@ impl Settings {
 impl Engine {
     /// Stores the settings; called once, by `Executor.__init__`.
     #[expect(clippy::too_many_arguments, reason = "they come one by one from Python")]
-    #[pyo3(signature = (*, workers, tasks_per_worker, spawn, spin_us, task_limit, block_when_full))]
+    #[pyo3(signature = (*, workers, tasks_per_worker, spawn, spin_us, task_limit, block_when_full, has_nodes=false))]
     fn _configure(
         slf: &Bound<'_, Self>,
         workers: u16,
@@ -73,9 +77,11 @@ impl Engine {
         spin_us: f64,
         task_limit: u64,
         block_when_full: bool,
+        has_nodes: bool,
     ) -> PyResult<()> {
         let limits = Limits {
             workers,
+            has_nodes,
             tasks_per_worker,
             spawn,
             spin: Duration::try_from_secs_f64(spin_us.max(0.0) / 1e6).unwrap_or_default(),
@@ -176,41 +182,89 @@ impl Engine {
         super::remember(&client);
         // While the processes start there is time to load what may be needed when nothing can be loaded any more.
         py.import("gristmill._errors")?;
-        Ok(self.client.get_or_init(|| client))
+        let client = self.client.get_or_init(|| client);
+        if settings.has_nodes {
+            settings.engine(py)?.call_method1("_place_nodes", (described.get_item(0)?,))?;
+        }
+        Ok(client)
     }
 }
 
-fn client_options(described: &Bound<'_, PyAny>, limits: &Limits) -> PyResult<ClientOptions> {
-    let (world, program): (Bound<'_, PyBytes>, Bound<'_, PyAny>) = described.extract()?;
-    let output = |name: &str| -> PyResult<_> {
-        Ok(if program.get_item(name)?.is_truthy()? {
-            gristmill_client::Output::Forward
-        } else {
-            gristmill_client::Output::Discard
-        })
+/// Reads what `_world.program` gives.
+///
+/// # Errors
+/// It lacks something.
+pub fn read_program(program: &Bound<'_, PyAny>) -> PyResult<Program> {
+    let output = if program.get_item("output")?.is_truthy()? {
+        gristmill_client::Output::Forward
+    } else {
+        gristmill_client::Output::Discard
     };
-    let program = Program {
+    Ok(Program {
         arguments: program.get_item("arguments")?.extract()?,
         environment: program.get_item("environment")?.extract()?,
         directory: program.get_item("directory")?.extract()?,
         umask: program.get_item("umask")?.extract()?,
-        stdout: output("output")?,
-        stderr: output("output")?,
-    };
+        stdout: output,
+        stderr: output,
+    })
+}
+
+fn client_options(described: &Bound<'_, PyAny>, limits: &Limits) -> PyResult<ClientOptions> {
+    let (world, program): (Bound<'_, PyBytes>, Bound<'_, PyAny>) = described.extract()?;
+    let workers = if limits.has_nodes { 0 } else { limits.workers };
     let core = Config {
-        workers: limits.workers,
+        workers,
+        spare_max: if limits.has_nodes { 0 } else { Config::default().spare_max },
         outstanding_max: limits.task_limit,
         tasks_per_worker_max: limits.tasks_per_worker,
         ..Config::default()
     };
     Ok(ClientOptions {
         core,
-        program,
+        program: read_program(&program)?,
         descriptors: vec![memory_file(world.as_bytes())?],
         spawn_fresh: limits.spawn,
         keeper_image: KEEPER_IMAGE,
         spin: limits.spin,
         ring_size: RING_SIZE,
+        links: if limits.has_nodes { LinkUse::Outwards } else { LinkUse::None },
+    })
+}
+
+/// The engine of a lease on this node: `program` in the client's working directory, if that exists here.
+///
+/// # Errors
+/// A sentence: there is no memory for the world.
+pub fn node_options(
+    ask: &Ask,
+    workers: u16,
+    program: &Program,
+    spin: Duration,
+) -> Result<ClientOptions, String> {
+    let world = memory_file(&ask.world).map_err(|error| error.to_string())?;
+    let mut program = program.clone();
+    let directory = std::path::Path::new(std::ffi::OsStr::from_bytes(&ask.program));
+    if directory.is_dir() {
+        program.directory.clone_from(&ask.program);
+    }
+    let share = (cpu_count() / usize::from(workers).max(1)).max(1);
+    program.environment.push(format!("GRISTMILL_NODE_THREADS={share}").into_bytes());
+    let core = Config {
+        workers,
+        outstanding_max: u64::MAX,
+        tasks_per_worker_max: ask.tasks_per_worker,
+        ..Config::default()
+    };
+    Ok(ClientOptions {
+        core,
+        program,
+        descriptors: vec![world],
+        spawn_fresh: ask.spawns_fresh,
+        keeper_image: KEEPER_IMAGE,
+        spin,
+        ring_size: RING_SIZE,
+        links: LinkUse::Inwards,
     })
 }
 

@@ -14,13 +14,13 @@ use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use gristmill_client::Client;
+use gristmill_client::{Client, Door};
 use gristmill_wire::TaskId;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
 pub use app_lane::{AppLane, submit_app};
-pub use configure::cpu_count;
+pub use configure::{cpu_count, node_options, read_program};
 pub use end::{finish_all, remember};
 pub use map::MapResults;
 pub use options::{CallOptions, Options, nanoseconds, submit_with_options};
@@ -56,6 +56,8 @@ impl<T> Attached<T> {
 pub struct Engine {
     settings: OnceLock<Settings>,
     client: OnceLock<Arc<Client>>,
+    /// Where nodes come in, if its workers are there.
+    door: OnceLock<Door>,
     functions: Attached<FunctionCache>,
     /// Where a call is encoded before it is copied into the task table.
     scratch: Attached<Vec<u8>>,
@@ -80,6 +82,7 @@ impl Engine {
         Ok(Self {
             settings: OnceLock::new(),
             client: OnceLock::new(),
+            door: OnceLock::new(),
             functions: Attached::new(FunctionCache::default()),
             scratch: Attached::new(Vec::new()),
             arrays: ArrayTypes::new(),
@@ -116,6 +119,16 @@ impl Engine {
     #[inline]
     pub fn client(&self) -> Option<&Arc<Client>> {
         self.client.get().filter(|_| !self.is_orphan())
+    }
+
+    /// Keeps the door open as long as the engine lives.
+    pub fn keep_door(&self, door: Door) {
+        let _ = self.door.set(door);
+    }
+
+    /// Where nodes come in.
+    pub fn door(&self) -> Option<&Door> {
+        self.door.get()
     }
 
     /// Lets go of a task: its future is gone.

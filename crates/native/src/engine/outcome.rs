@@ -224,7 +224,12 @@ impl Engine {
         let mode = running.map_or(CancelMode::Unstarted, |grace| CancelMode::Running {
             grace_ns: Some(u64::try_from(grace.as_nanos()).unwrap_or(u64::MAX)),
         });
-        Ok(self.running_client(py)?.cancel(task, mode))
+        let client = self.running_client(py)?;
+        Ok(if self.settings()?.has_nodes {
+            py.detach(|| client.cancel(task, mode))
+        } else {
+            client.cancel(task, mode)
+        })
     }
 
     /// The tags of a task as a dict: nanoseconds since it was submitted. Empty where they were compiled out.

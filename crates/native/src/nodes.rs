@@ -1,0 +1,180 @@
+//! Nodes for the interpreter: keys, a client's door, and the agent itself.
+
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use gristmill_agent::{Agent, AgentOptions, Capacity, Ending};
+use gristmill_client::{Door, DoorOptions};
+use gristmill_transport::{NodeKey, resolve};
+use gristmill_wire::peer::Ask;
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::engine::{Engine, node_options, read_program};
+use crate::error;
+
+/// The longest wait before signals are looked at.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// The keys of a client and its nodes.
+#[pyclass(frozen, module = "gristmill._native")]
+pub struct Fleet(gristmill_transport::Fleet);
+
+#[pymethods]
+impl Fleet {
+    /// Draws new keys.
+    #[new]
+    fn new() -> PyResult<Self> {
+        let fleet = gristmill_transport::Fleet::generate();
+        fleet.map(Self).map_err(|error| PyOSError::new_err(error.to_string()))
+    }
+
+    /// What a node proves itself with, as one line: a secret.
+    fn node_key(&self) -> String {
+        self.0.node.to_text().to_string()
+    }
+}
+
+/// The Python version that functions travel as, and the engine's.
+fn versions(py: Python<'_>) -> (String, String) {
+    let python = py.version_info();
+    let engine = env!("CARGO_PKG_VERSION");
+    (format!("{}.{}", python.major, python.minor), engine.to_owned())
+}
+
+fn address(text: &str) -> PyResult<SocketAddr> {
+    let found = resolve(text).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    found.first().copied().ok_or_else(|| PyValueError::new_err(format!("{text} is no address")))
+}
+
+fn nanoseconds(seconds: f64) -> u64 {
+    u64::try_from(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX).as_nanos())
+        .unwrap_or(u64::MAX)
+}
+
+#[pymethods]
+impl Engine {
+    /// Lets nodes in: those that join at `listen`, and those at the addresses of `dial`. Gives the address where they
+    /// join, if they may.
+    #[expect(clippy::too_many_arguments, reason = "they come one by one from Python")]
+    #[pyo3(signature = (fleet, world, *, listen, dial, name, directory, workers, tasks_per_worker, spawn, beat_s, expiry_s))]
+    fn _open_door(
+        &self,
+        py: Python<'_>,
+        fleet: &Fleet,
+        world: &Bound<'_, PyBytes>,
+        listen: Option<&str>,
+        dial: Vec<String>,
+        name: String,
+        directory: Vec<u8>,
+        workers: u32,
+        tasks_per_worker: u32,
+        spawn: bool,
+        beat_s: f64,
+        expiry_s: f64,
+    ) -> PyResult<Option<String>> {
+        let client =
+            self.client().ok_or_else(|| PyRuntimeError::new_err("the engine has not started"))?;
+        let (python, engine) = versions(py);
+        let ask = Ask {
+            lease: 0,
+            workers,
+            tasks_per_worker,
+            expiry_ns: nanoseconds(expiry_s),
+            beat_ns: nanoseconds(beat_s),
+            duration_ns: u64::MAX,
+            memory: 0,
+            gpus: 0,
+            spawns_fresh: spawn,
+            program: directory,
+            world: world.as_bytes().to_vec(),
+        };
+        let listen = listen.map(address).transpose()?;
+        let key = fleet.0.client.clone();
+        let options = DoorOptions { key, listen, dial, ask, python, engine, name };
+        let door = Door::open(client, options)
+            .map_err(|failure| error::named(py, "StartError", &failure.to_string()))?;
+        let address = door.address.map(|address| address.to_string());
+        self.keep_door(door);
+        Ok(address)
+    }
+
+    /// Why nodes that should be there are not: what went wrong with which last.
+    fn _node_troubles(&self) -> Vec<(String, String)> {
+        self.door().map(Door::troubles).unwrap_or_default()
+    }
+
+    /// The nodes that are there: name, whether there is a connection now, and the best round trip in seconds.
+    fn _nodes(&self) -> Vec<(String, bool, f64)> {
+        let peers = self.client().map(|client| client.peers()).unwrap_or_default();
+        #[expect(clippy::cast_precision_loss, reason = "for humans")]
+        let seconds = |ns: u64| if ns == u64::MAX { f64::NAN } else { ns as f64 / 1e9 };
+        peers
+            .into_iter()
+            .map(|peer| (peer.name.to_string(), peer.is_connected, seconds(peer.round_trip_ns)))
+            .collect()
+    }
+}
+
+/// Runs a node agent until it is told to stop or nobody needs it; gives why it ended and the last thing that went wrong.
+/// `opened` is called with the address where it listens, if it does.
+///
+/// # Errors
+/// `ValueError` for a key or an address, `StartError` when it cannot listen, and what a signal handler raises.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "they come one by one from Python")]
+#[pyo3(signature = (key, *, join, listen, name, workers, memory, gpus, labels, patience_s, program, spin_us, opened))]
+pub fn run_agent(
+    py: Python<'_>,
+    key: &str,
+    join: Vec<String>,
+    listen: Option<&str>,
+    name: String,
+    workers: u32,
+    memory: u64,
+    gpus: u32,
+    labels: String,
+    patience_s: Option<f64>,
+    program: &Bound<'_, PyAny>,
+    spin_us: f64,
+    opened: &Bound<'_, PyAny>,
+) -> PyResult<(String, String)> {
+    let (python, engine) = versions(py);
+    let program = read_program(program)?;
+    let spin = Duration::try_from_secs_f64(spin_us.max(0.0) / 1e6).unwrap_or_default();
+    let options = AgentOptions {
+        key: NodeKey::parse(key).map_err(|error| PyValueError::new_err(error.to_string()))?,
+        listen: listen.map(address).transpose()?,
+        join,
+        python,
+        engine,
+        name,
+        capacity: Capacity { workers, memory, gpus },
+        labels,
+        patience: patience_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+        prepare: Box::new(move |ask, workers| node_options(ask, workers, &program, spin)),
+    };
+    let agent = Agent::new(options)
+        .map_err(|failure| error::named(py, "StartError", &failure.to_string()))?;
+    opened.call1((agent.address().map(|address| address.to_string()),))?;
+    let (stop, waker) = agent.stopper();
+    let thread = std::thread::spawn(move || agent.run());
+    while !thread.is_finished() {
+        py.detach(|| std::thread::sleep(SLICE));
+        if let Err(error) = py.check_signals() {
+            // PAIRS: stop (the agent's loop): nothing else goes with it.
+            stop.store(true, Ordering::Relaxed);
+            waker.wake();
+            let _ = py.detach(|| thread.join());
+            return Err(error);
+        }
+    }
+    let ending = thread.join().map_err(|_| PyRuntimeError::new_err("the agent panicked"))?;
+    Ok(match ending {
+        Ending::Stopped => ("stopped".to_owned(), String::new()),
+        Ending::Finished => ("finished".to_owned(), String::new()),
+        Ending::Idle(text) => ("idle".to_owned(), text),
+    })
+}
