@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-from gristmill import Executor
+from gristmill import Executor, on
 
 from stage import Gate, Script
 
@@ -18,12 +19,20 @@ settings.register_profile("deep", max_examples=1000)
 settings.load_profile("quick")
 
 
+def nodes(max_workers: int | None) -> dict[str, object]:
+    """Options that put an executor's workers behind a node agent, where all tests are to be run so."""
+    if "GRISTMILL_TEST_NODES" not in os.environ:
+        return {}
+    return {"nodes": on.local(1, max_workers or 2)}
+
+
 @pytest.fixture
 def make_executor() -> Iterator[Callable[..., Executor]]:
     """Makes executors that are shut down when the test ends."""
     made: list[Executor] = []
 
     def make(max_workers: int | None = 2, *arguments: object, **options: object) -> Executor:
+        options = {**nodes(max_workers), **options}
         made.append(Executor(max_workers, *arguments, **options))  # type: ignore[arg-type]
         return made[-1]
 
@@ -41,7 +50,7 @@ def executor(make_executor: Callable[..., Executor]) -> Executor:
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Executor]:
     """An executor of two workers for the tests of a module that do it no harm."""
-    with Executor(2) as executor:
+    with Executor(2, **nodes(2)) as executor:  # type: ignore[arg-type]
         yield executor
 
 

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from gristmill import __version__
+from gristmill._nodes import agent
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -23,7 +24,11 @@ def main(arguments: list[str] | None = None) -> int:
     )
     trace.add_argument("program", help="the Python file to run")
     trace.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    node = commands.add_parser("node", help="offer this node's workers to a client")
+    agent.add_arguments(node)
     options = parser.parse_args(arguments)
+    if options.command == "node":
+        return agent.run(node, options)
     if options.sample < 1:
         parser.error("--sample must be at least 1")
     from gristmill import _trace

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from gristmill._completion import Registry
+    from gristmill._nodes.placement import Placement
 
     R = TypeVar("R")
 
@@ -50,6 +51,8 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         number of cores if not given.
     :param task_limit: tasks that may be outstanding, 16 million or a quarter of memory if not given; ``submit`` beyond
         it waits (``when_full="block"``) or raises ``LimitReached`` (``when_full="raise"``).
+    :param nodes: a placement of ``gristmill.on`` that puts workers on other nodes; ``max_workers`` is then how many
+        each node runs, all that it offers if not given. Workers are on this machine if not given.
 
     Workers start with the first task. A worker's world is the caller's at that time: working directory, ``sys.path``,
     environment, umask, locale and warning filters; ``logging`` is unconfigured and random seeds differ per worker.
@@ -72,6 +75,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         spin_us: float | None = None,
         task_limit: int | None = None,
         when_full: str = "block",
+        nodes: Placement | None = None,
     ) -> None:
         if max_workers is not None and max_workers <= 0:
             raise ValueError("max_workers must be greater than 0")
@@ -87,6 +91,15 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         self._preload = tuple(preload)
         self._max_workers = max_workers or _native.cpu_count()
         self._threads = threads_per_worker or max(1, _native.cpu_count() // self._max_workers)
+        self._placement = nodes
+        #: What every node is asked for.
+        self._wish: dict[str, Any] = {
+            "workers": max_workers or 0,
+            "tasks_per_worker": max_tasks_per_child or 0,
+            "spawn": start == "spawn",
+        }
+        if nodes is not None:
+            self._threads = threads_per_worker or 0  # a worker's share is its node's business
         self._spin_us = spin_us if spin_us is not None else _default_spin_us()
         self._output = output
         self._configure(
@@ -96,6 +109,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
             spin_us=self._spin_us,
             task_limit=task_limit or 0,
             block_when_full=when_full == "block",
+            has_nodes=nodes is not None,
         )
         self._maps: weakref.WeakSet[Any] = weakref.WeakSet()
         self._number = next(_numbers)
@@ -109,6 +123,13 @@ class Executor(_native.Engine, concurrent.futures.Executor):
             preload = (*preload, "gristmill._pickling")
         world = _world.describe(self._initializer, preload, self._threads, self._spin_us)
         return world, _world.program(self._output)
+
+    def _place_nodes(self, world: bytes) -> None:
+        """Called by the engine when it has started, if its workers are to be on nodes."""
+        from gristmill._nodes.opening import open_door
+
+        assert self._placement is not None, "only an executor with nodes is asked to place them"
+        open_door(self, self._placement, world)
 
     def map(
         self,
@@ -208,6 +229,8 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         self._shut_down(wait, cancel_futures)
         if wait and self._registry is not None:
             self._registry.join()
+        if wait and self._placement is not None:
+            self._placement.end()
 
     def __reduce__(self) -> Any:
         raise TypeError(

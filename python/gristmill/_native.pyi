@@ -2,7 +2,7 @@
 
 import concurrent.futures
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, Final, Generic, Literal, TypeVar, final, type_check_only
 
 from typing_extensions import disjoint_base
@@ -17,6 +17,7 @@ __all__ = [
     "AppLane",
     "ArenaMemory",
     "Engine",
+    "Fleet",
     "ForeignFuture",
     "Future",
     "Journal",
@@ -45,6 +46,7 @@ __all__ = [
     "nested_submit",
     "nested_wait",
     "nested_watch",
+    "run_agent",
     "serve",
     "show_to_collector",
     "wait_any",
@@ -55,6 +57,27 @@ _R = TypeVar("_R")
 BLOCK_MIN: Final[int]
 INTERRUPT_SIGNAL: Final[int]
 THREADED_EXIT_CODE: Final[int]
+
+@final
+class Fleet:
+    def __new__(cls) -> Fleet: ...
+    def node_key(self) -> str: ...
+
+def run_agent(
+    key: str,
+    *,
+    join: Sequence[str],
+    listen: str | None,
+    name: str,
+    workers: int,
+    memory: int,
+    gpus: int,
+    labels: str,
+    patience_s: float | None,
+    program: dict[str, Any],
+    spin_us: float,
+    opened: Callable[[str | None], object],
+) -> tuple[str, str]: ...
 
 @final
 class Future(concurrent.futures.Future[_R]):
@@ -109,8 +132,26 @@ class Engine:
         spin_us: float,
         task_limit: int,
         block_when_full: bool,
+        has_nodes: bool = ...,
     ) -> None: ...
     def _kick(self) -> None: ...
+    def _open_door(
+        self,
+        fleet: Fleet,
+        world: bytes,
+        *,
+        listen: str | None,
+        dial: Sequence[str],
+        name: str,
+        directory: bytes,
+        workers: int,
+        tasks_per_worker: int,
+        spawn: bool,
+        beat_s: float,
+        expiry_s: float,
+    ) -> str | None: ...
+    def _node_troubles(self) -> list[tuple[str, str]]: ...
+    def _nodes(self) -> list[tuple[str, bool, float]]: ...
     def _next_callbacks(self, seconds: float) -> list[int] | None: ...
     def _serve(
         self, event: Event, complete: Callable[[int], None], timeout: float | None

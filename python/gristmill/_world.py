@@ -136,7 +136,10 @@ def _umask() -> int:
 def enter(description: bytes) -> dict[str, Any]:
     """Makes this process's world that of the caller; gives the rest of the description."""
     world = _load(description)
-    sys.path[:] = world["path"]
+    is_node = "GRISTMILL_NODE_THREADS" in os.environ
+    # On another node what the caller imports from may be elsewhere: where this interpreter finds things counts as well.
+    own = [entry for entry in sys.path if is_node and os.path.isabs(entry)]
+    sys.path[:] = world["path"] + [entry for entry in own if entry not in world["path"]]
     sys.argv[:] = world["argv"]
     try:
         _locale.setlocale(_locale.LC_ALL, world["locale"])
@@ -155,11 +158,12 @@ def settle(world: dict[str, Any]) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+    threads = world["threads"] or int(os.environ.get("GRISTMILL_NODE_THREADS", "1"))
     for name in THREAD_VARIABLES:
-        os.environ.setdefault(name, str(world["threads"]))
+        os.environ.setdefault(name, str(threads))
     if any(name in sys.modules for name in ("numpy", "scipy", "sklearn", "torch")):
         threadpoolctl = importlib.import_module("threadpoolctl")
-        threadpoolctl.threadpool_limits(world["threads"])
+        threadpoolctl.threadpool_limits(threads)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     _seed_generators(os.urandom(16))
 

@@ -1,0 +1,30 @@
+"""The start of an executor whose workers are on nodes: its door is opened, and agents are placed."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gristmill._executor import Executor
+    from gristmill._nodes.placement import Placement
+
+#: How often a client and a node give each other a sign of life, and how long silence may last, seconds.
+BEAT_S, EXPIRY_S = 0.5, 2.0
+
+
+def open_door(executor: Executor, placement: Placement, world: bytes) -> None:
+    """Lets nodes in, and has the placement send them. Raises ``StartError`` where nobody can listen."""
+    fleet = placement.fleet()
+    address = executor._open_door(
+        fleet,
+        world,
+        listen=placement.listen,
+        dial=list(placement.dial),
+        name=f"{os.uname().nodename}:{os.getpid()}",
+        directory=os.getcwdb(),
+        beat_s=BEAT_S,
+        expiry_s=EXPIRY_S,
+        **executor._wish,
+    )
+    placement.start(address, fleet.node_key())

@@ -1,0 +1,120 @@
+"""What happens when nodes, or the way to them, are lost: nothing that had not been sent is lost with them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from gristmill import Executor, WorkerLost
+from gristmill._nodes.local import LocalNodes
+
+import calls
+from proxy import RelayedNodes
+from stage import Gate, Script, descent, lives
+
+MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
+
+
+def wait_for_nodes(executor: Executor, count: int) -> None:
+    """Looks until so many nodes are there; the watchdog ends a look that never finds them."""
+    while len([name for name, is_connected, _ in executor._nodes() if is_connected]) < count:
+        executor.submit(calls.nothing).result()
+
+
+def test_a_dead_worker_on_a_node_fails_what_it_had_started(make_nodes: MakeNodes) -> None:
+    executor, _ = make_nodes(1, 1)
+    with pytest.raises(WorkerLost) as caught:
+        executor.submit(calls.die, 9).result()
+    text = str(caught.value)
+    for part in ("signal 9 (SIGKILL)", "on local0", "last words", "die"):
+        assert part in text
+    assert executor.submit(calls.add, 1, 2).result() == 3
+
+
+def test_a_lost_node_fails_what_it_had_and_nothing_else(make_nodes: MakeNodes, gate: Gate) -> None:
+    executor, placement = make_nodes(2, 1)
+    wait_for_nodes(executor, 2)
+    held = [executor.submit(calls.enter, gate.path) for _ in range(2)]
+    inside = [gate.wait_entered(), gate.wait_entered()]
+    victim = next(agent for agent in placement.agents if inside[0] in descent(agent.pid))
+    os.kill(victim.pid, signal.SIGKILL)
+    gate.open(2)
+    errors = [future.exception() for future in held]
+    failed = [error for error in errors if error is not None]
+    assert len(failed) == 1
+    assert isinstance(failed[0], WorkerLost)
+    assert "was lost while it had the task" in str(failed[0])
+    assert [executor.submit(calls.same, n).result() for n in range(100)] == list(range(100))
+
+
+def test_with_a_budget_every_task_of_a_lost_node_runs_elsewhere(make_nodes: MakeNodes) -> None:
+    executor, placement = make_nodes(2, 1)
+    wait_for_nodes(executor, 2)
+    submit = executor.options(loss_retries=1).submit
+    futures = [submit(calls.same, number) for number in range(20_000)]
+    os.kill(placement.agents[0].pid, signal.SIGKILL)
+    assert [future.result() for future in futures] == list(range(20_000))
+
+
+def test_a_frozen_node_is_given_up_and_what_it_had_runs_elsewhere(
+    make_nodes: MakeNodes, gate: Gate
+) -> None:
+    executor, placement = make_nodes(2, 1)
+    wait_for_nodes(executor, 2)
+    held = executor.options(loss_retries=1).submit(calls.enter, gate.path)
+    first = gate.wait_entered()
+    victim = next(agent for agent in placement.agents if first in descent(agent.pid))
+    frozen = [victim.pid, *descent(victim.pid)]
+    for process in frozen:
+        os.kill(process, signal.SIGSTOP)
+    try:
+        assert gate.wait_entered() != first, "it runs on the other node"
+        gate.open(2)
+        assert held.result() is None
+    finally:
+        for process in frozen:
+            os.kill(process, signal.SIGCONT)
+    while lives(first):
+        pass  # an agent that comes back finds its lease over, and ends what it runs
+
+
+def test_a_broken_connection_loses_and_repeats_nothing(
+    make_nodes: MakeNodes, tmp_path: object
+) -> None:
+    executor, placement = make_nodes(1, 2, kind=RelayedNodes)
+    executor.submit(calls.nothing).result()
+    assert isinstance(placement, RelayedNodes)
+    futures = []
+    for number in range(20):
+        futures += [
+            executor.submit(calls.append, f"{tmp_path}/ran", f"{number}.{item} ")
+            for item in range(200)
+        ]
+        placement.relay.cut()
+    for future in futures:
+        future.result()
+    with open(f"{tmp_path}/ran") as file:
+        ran = file.read().split()
+    assert len(ran) == len(set(ran)) == 20 * 200
+
+
+def test_a_client_that_dies_takes_its_tasks_on_nodes_with_it(script: Script, gate: Gate) -> None:
+    program = """
+        import sys
+        import calls
+        from gristmill import Executor, on
+        executor = Executor(nodes=on.local(1, 1))
+        executor.submit(calls.enter, sys.argv[1])
+        sys.stdin.read()
+    """
+    client = script.start(program, gate.path)
+    worker = gate.wait_entered()
+    below = descent(client.pid)
+    assert worker in below
+    client.kill()
+    client.communicate()
+    while lives(worker):
+        pass  # its lease ends when its client was not heard for a while
