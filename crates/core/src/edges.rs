@@ -19,6 +19,13 @@ pub(crate) struct Edge {
     next_dependant: u32,
 }
 
+impl Edge {
+    /// The parent's next dependant, in a ring.
+    pub const fn next_dependant(&self) -> u32 {
+        self.next_dependant
+    }
+}
+
 /// Makes the edge from `parent` to `child`; `listed` when the parent is not final. `last` is the
 /// child's last edge.
 pub(crate) fn connect(

@@ -116,10 +116,10 @@ impl Core {
             let edge = self.tasks[parent].first_dependant;
             edges::unlist(&mut self.tasks, &mut self.edges, edge);
             let child = self.edges[edge].child;
-            debug_assert!(self.tasks[child].state == State::Blocked, "only blocked tasks wait");
             if succeeded {
                 self.tasks[child].sequence -= 1;
-                if self.tasks[child].sequence == 0 {
+                // One that is away has gone ahead, to where the result is.
+                if self.tasks[child].sequence == 0 && self.tasks[child].state != State::Away {
                     self.unlist(child);
                     self.make_ready(child);
                 }
@@ -171,6 +171,10 @@ impl Core {
     pub(crate) fn unlist(&mut self, index: u32) {
         match self.tasks[index].state {
             State::Blocked => self.blocked -= 1,
+            State::Following => {
+                self.cease_to_follow(index);
+                self.blocked -= 1;
+            }
             State::Ready => {
                 let priority = self.priority(index);
                 self.ready.remove(&mut self.tasks, priority, index);

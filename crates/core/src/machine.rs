@@ -243,7 +243,7 @@ impl Core {
         for index in 0..self.tasks.end() {
             let task = &self.tasks[index];
             assert!(task.state != State::Loose, "a task is nowhere between calls");
-            blocked += u64::from(task.state == State::Blocked);
+            blocked += u64::from(matches!(task.state, State::Blocked | State::Following));
             in_flight += u64::from(task.state == State::Sent);
             if !matches!(task.state, State::Free | State::Final) {
                 live += u64::from(self.calls(index));

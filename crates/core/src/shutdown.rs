@@ -39,7 +39,7 @@ impl Core {
         self.recall_everything(port);
         for index in 0..self.tasks.end() {
             let state = self.tasks[index].state;
-            if matches!(state, State::Blocked | State::Ready | State::Nested) {
+            if matches!(state, State::Blocked | State::Following | State::Ready | State::Nested) {
                 self.unlist(index);
                 self.finish(index, Status::Cancelled, Content::Empty, port);
             }

@@ -222,7 +222,9 @@ impl Core {
         Some(TaskView {
             status,
             outcome: status.map(|status| task.content.outcome(status, task.has(flag::STARTED))),
-            is_sent: matches!(task.state, State::Sent | State::Away),
+            // One that has gone to a peer ahead of its parents' ends cannot run before those.
+            is_sent: task.state == State::Sent
+                || (task.state == State::Away && task.sequence == 0),
             has_started: status.is_some() && task.has(flag::STARTED),
             attempt: task.attempt,
             tags: task.tags(),

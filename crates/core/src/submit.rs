@@ -183,8 +183,7 @@ impl Core {
             let root = self.hold_root(failed);
             self.finish(index, Status::DependencyFailed, Content::Root(root), port);
         } else if self.tasks[index].sequence > 0 {
-            self.tasks[index].state = State::Blocked;
-            self.blocked += 1;
+            self.block(index, port);
         } else {
             self.make_ready(index);
         }

@@ -28,6 +28,8 @@ pub(crate) enum State {
     Sent,
     /// With a peer.
     Away,
+    /// It waits for parents, and for room at the peer that has them.
+    Following,
     /// Between two of these, inside one call.
     Loose,
     Final,
@@ -67,7 +69,7 @@ pub(crate) struct Task {
     pub previous: u32,
     /// Link; final: span of the run.
     pub next: u32,
-    /// Blocked: unfinished parents; sent: low half of the sequence; final: span before the
+    /// Blocked, following, away: unfinished parents; sent: low half of the sequence; final: span before the
     /// publication.
     pub sequence: u32,
     /// First edge to a parent; final: span from submission to drain.

@@ -1,7 +1,9 @@
 //! Which tasks the futures among the arguments of one call are, each once and in the order they were met.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::hash::{BuildHasherDefault, Hash};
+
+use gristmill_wire::IdHasher;
 
 /// Keys with their places. Most calls have a few, which need neither a hash nor an allocation of their own.
 #[derive(Debug)]
@@ -48,28 +50,5 @@ impl<K: Copy + Eq + Hash> ParentPlaces<K> {
         }
         self.keys.push(key);
         Some(next)
-    }
-}
-
-/// For ids that this program gave out itself, in an order nobody chooses: one multiplication.
-#[derive(Debug, Default)]
-pub struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn finish(&self) -> u64 {
-        // The table takes its place from the low bits and a mark from the high ones; the product mixes upwards only.
-        self.0 ^ (self.0 >> 32)
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
-    }
-
-    fn write_u32(&mut self, word: u32) {
-        self.write_u64(word.into());
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 }

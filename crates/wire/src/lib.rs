@@ -25,7 +25,7 @@ pub use answer::{ANSWER_WORDS, AnswerFrame, Verdict};
 pub use arena::{ArenaDescriptor, BlockRange};
 pub use batch::{BATCH_MAX, BatchCalls, BatchResults, ResultFrame};
 pub use error::FrameError;
-pub use ids::{Attempt, ContextId, Epoch, FunctionId, PeerId, SlotId, TaskId};
+pub use ids::{Attempt, ContextId, Epoch, FunctionId, IdHasher, PeerId, SlotId, TaskId};
 pub use nested::{NestedOptions, NestedReply, NestedRequest, ReplyKind};
 pub use record::{Kind, RECORD_ALIGN, RECORD_HEADER_SIZE, RecordHeader, padded_size};
 pub use span::Span;

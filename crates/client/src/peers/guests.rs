@@ -4,11 +4,12 @@ use gristmill_core::{
     CancelMode, CancelOutcome, Origin, Outcome, Payload, Submission, TaskOptions,
 };
 use gristmill_wire::peer::{
-    AnswerMessage, Control, EndKind, LossFrame, Parted, TaskLimits, TaskMessage,
+    AnswerMessage, Control, EndKind, LossFrame, ParentResult, Parted, TaskLimits, TaskMessage,
 };
 use gristmill_wire::{Attempt, Epoch, FrameError, FunctionId, PeerId, Span, TaskId};
 
 use super::answers::cause_word;
+use super::link::Link;
 use super::sending::put_payload;
 use crate::inner::Inner;
 use crate::lanes::{handle, split_handle};
@@ -28,7 +29,7 @@ struct Guest {
 /// The bit of a handle's upper half that says that the rest leads here; without it, to a nested task's worker.
 const GUEST: u32 = 1 << 31;
 
-/// Tasks of peers that are not final.
+/// Tasks of peers that are not final, or whose answers their peers have not confirmed: until then others may name them.
 #[derive(Debug, Default)]
 pub(crate) struct Guests {
     entries: Vec<Option<Guest>>,
@@ -36,38 +37,26 @@ pub(crate) struct Guests {
 }
 
 impl Guests {
-    fn enter(&mut self, guest: Guest) -> u32 {
+    /// A place for one, which is filled when it has been accepted.
+    fn reserve(&mut self) -> u32 {
         if let Some(place) = self.free.pop() {
-            self.entries[place as usize] = Some(guest);
-            return place | GUEST;
+            return place;
         }
-        self.entries.push(Some(guest));
-        u32::try_from(self.entries.len() - 1).expect("fewer tasks than 2^31 are outstanding")
-            | GUEST
+        self.entries.push(None);
+        let place = u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX);
+        assert!(place < GUEST, "fewer tasks than 2^31 are outstanding");
+        place
     }
 
-    fn get_mut(&mut self, word: u32) -> Option<&mut Guest> {
-        self.entries.get_mut((word & !GUEST) as usize)?.as_mut()
+    fn get(&self, place: u32) -> Option<&Guest> {
+        self.entries.get(place as usize)?.as_ref()
     }
 
-    fn leave(&mut self, word: u32) -> Option<Guest> {
-        let place = word & !GUEST;
+    /// Forgets one that is over.
+    fn leave(&mut self, place: u32) -> Option<Guest> {
         let guest = self.entries.get_mut(place as usize)?.take()?;
         self.free.push(place);
         Some(guest)
-    }
-
-    /// The task here that is a peer's `task`.
-    fn find(&self, peer: PeerId, task: TaskId, attempt: Attempt) -> Option<TaskId> {
-        let is_meant =
-            |guest: &&Guest| guest.peer == peer && guest.theirs == task && guest.attempt == attempt;
-        self.entries.iter().flatten().find(is_meant).map(|guest| guest.ours)
-    }
-
-    /// The tasks here that are a peer's.
-    fn of(&self, peer: PeerId) -> Vec<TaskId> {
-        let guests = self.entries.iter().flatten();
-        guests.filter(|guest| guest.peer == peer).map(|guest| guest.ours).collect()
     }
 }
 
@@ -75,6 +64,15 @@ impl Guests {
 #[inline]
 pub(crate) const fn is_guest(handle: u64) -> bool {
     split_handle(handle).1 & GUEST != 0
+}
+
+/// What came with a task.
+#[derive(Debug, Default)]
+struct Taken {
+    /// The tasks here whose results it needs.
+    parents: Vec<TaskId>,
+    /// Of these, those that were made for it.
+    values: Vec<TaskId>,
 }
 
 impl Inner {
@@ -87,72 +85,85 @@ impl Inner {
     ) -> Result<(), FrameError> {
         let message = TaskMessage::read(body)?;
         let Some(link) = self.lanes.links.get(peer) else { return Ok(()) };
-        let mut guest = Guest {
-            peer,
-            epoch: link.epoch,
-            theirs: message.task,
-            attempt: message.attempt,
-            ours: TaskId::from_word(u64::MAX),
-        };
+        let (theirs, attempt, epoch) = (message.task, message.attempt, link.epoch);
         let function = self.lanes.peer_function(peer, message.function);
         let function = function.ok_or(FrameError::UnknownKind(0))?;
-        let Some((parents, payload)) = self.take_payloads(&message) else {
-            // There is no memory for it here: somebody else may have some.
+        let place = self.guests.reserve();
+        let accepted = self.accept_guest(peer, &message, (function, place), now);
+        let ours = accepted.unwrap_or(TaskId::from_word(u64::MAX));
+        let guest = Guest { peer, epoch, theirs, attempt, ours };
+        if accepted.is_none() {
+            // It names what is not here, or there is no memory for it: somebody else may have both.
+            self.guests.free.push(place);
             self.answer(&guest, EndKind::Unstarted, None);
             return Ok(());
-        };
-        let word = self.guests.enter(guest);
-        let options = message.limits.map(|limits| task_options(&limits, now));
-        let submission = Submission {
-            function,
-            payload,
-            handle: handle(function, word),
-            submitted_ticks: self.lanes.now_ticks(),
-            parents: &parents,
-            options: options.as_ref(),
-            origin: Origin::External,
-        };
-        self.lanes.functions.use_again(function);
-        let submitted = self.core.submit(submission, now, &mut self.lanes);
-        parents.into_iter().for_each(|parent| self.core.release(parent));
-        match submitted {
-            Ok(task) => {
-                if let Some(guest) = self.guests.get_mut(word) {
-                    guest.ours = task;
-                }
-            }
-            Err(_) => {
-                self.release_function(function);
-                self.guests.leave(word);
-                guest.ours = TaskId::from_word(u64::MAX);
-                self.answer(&guest, EndKind::Unstarted, None);
-            }
+        }
+        self.guests.entries[place as usize] = Some(guest);
+        if let Some(link) = self.lanes.links.get_mut(peer) {
+            link.guests.insert(theirs, place);
         }
         Ok(())
     }
 
-    /// The results that a task names, as tasks that have ended, and its arguments.
-    fn take_payloads(&mut self, message: &TaskMessage<'_>) -> Option<(Vec<TaskId>, Payload)> {
-        let mut parents = Vec::new();
-        let mut taken = Some(());
+    /// Hands a peer's task to the graph.
+    fn accept_guest(
+        &mut self,
+        peer: PeerId,
+        message: &TaskMessage<'_>,
+        (function, place): (FunctionId, u32),
+        now: u64,
+    ) -> Option<TaskId> {
+        let mut taken = Taken::default();
+        let payload = self.take_payloads(peer, message, &mut taken);
+        let options = message.limits.map(|limits| task_options(&limits, now));
+        let submitted = payload.and_then(|payload| {
+            let submission = Submission {
+                function,
+                payload,
+                handle: handle(function, place | GUEST),
+                submitted_ticks: self.lanes.now_ticks(),
+                parents: &taken.parents,
+                options: options.as_ref(),
+                origin: Origin::External,
+            };
+            self.lanes.functions.use_again(function);
+            let submitted = self.core.submit(submission, now, &mut self.lanes);
+            if submitted.is_err() {
+                self.release_function(function);
+            }
+            submitted.ok()
+        });
+        taken.values.into_iter().for_each(|value| self.core.release(value));
+        submitted
+    }
+
+    /// The results that a task names, as tasks here, and its arguments.
+    fn take_payloads(
+        &mut self,
+        peer: PeerId,
+        message: &TaskMessage<'_>,
+        taken: &mut Taken,
+    ) -> Option<Payload> {
         for parent in message.parents.clone() {
-            let payload = self.lanes.receive_parted(&parent.unwrap_or_default());
-            match payload {
-                Ok(payload) => parents.push(self.core.insert_value(payload)),
-                Err(_) => taken = None,
-            }
-        }
-        let payload = self.lanes.receive_parted(&message.payload).ok();
-        match (taken, payload) {
-            (Some(()), Some(payload)) => Some((parents, payload)),
-            (_, payload) => {
-                parents.into_iter().for_each(|parent| self.core.release(parent));
-                if let Some(block) = payload.and_then(|payload| payload.block()) {
-                    self.lanes.bundles.remove(block);
+            match parent.ok()? {
+                ParentResult::Of(task, attempt) => {
+                    taken.parents.push(self.guest_of(peer, task, attempt)?.ours);
                 }
-                None
+                ParentResult::Value(parted) => {
+                    let value = self.lanes.receive_parted(&parted).ok()?;
+                    let task = self.core.insert_value(value);
+                    taken.parents.push(task);
+                    taken.values.push(task);
+                }
             }
         }
+        self.lanes.receive_parted(&message.payload).ok()
+    }
+
+    /// A peer's task, by its id there.
+    fn guest_of(&self, peer: PeerId, task: TaskId, attempt: Attempt) -> Option<Guest> {
+        let place = *self.lanes.links.get(peer)?.guests.get(&task)?;
+        self.guests.get(place).filter(|guest| guest.attempt == attempt).copied()
     }
 
     /// Notes what a peer's function id stands for from now on.
@@ -189,9 +200,9 @@ impl Inner {
         grace_ns: u64,
         now: u64,
     ) {
-        if let Some(ours) = self.guests.find(peer, task, attempt) {
+        if let Some(guest) = self.guest_of(peer, task, attempt) {
             let mode = CancelMode::Running { grace_ns: Some(grace_ns) };
-            let _ = self.core.cancel(ours, mode, now, &mut self.lanes);
+            let _ = self.core.cancel(guest.ours, mode, now, &mut self.lanes);
         }
     }
 
@@ -203,34 +214,60 @@ impl Inner {
         attempt: Attempt,
         now: u64,
     ) {
-        let ours = self.guests.find(peer, task, attempt);
-        let outcome =
-            ours.map(|ours| self.core.cancel(ours, CancelMode::Unstarted, now, &mut self.lanes));
+        let outcome = self
+            .guest_of(peer, task, attempt)
+            .map(|guest| self.core.cancel(guest.ours, CancelMode::Unstarted, now, &mut self.lanes));
         if outcome != Some(CancelOutcome::Cancelled) {
             self.lanes.say(peer, &Control::Kept { task, attempt });
         }
     }
 
     /// A peer is gone: nobody will ask for its tasks' results, and those that have not started need not.
-    pub(super) fn drop_guests(&mut self, peer: PeerId, now: u64) {
-        for ours in self.guests.of(peer) {
-            let mode = CancelMode::Running { grace_ns: None };
-            let _ = self.core.cancel(ours, mode, now, &mut self.lanes);
+    pub(super) fn drop_guests(&mut self, places: impl Iterator<Item = u32>, now: u64) {
+        for place in places {
+            let Some(&guest) = self.guests.get(place) else { continue };
+            if self.core.is_final(guest.ours) {
+                self.dismiss(place);
+            } else {
+                let mode = CancelMode::Running { grace_ns: None };
+                let _ = self.core.cancel(guest.ours, mode, now, &mut self.lanes);
+            }
         }
+    }
+
+    /// A peer has these answers: its tasks will not be named any more.
+    pub(super) fn release_confirmed(&mut self, peer: PeerId) {
+        while let Some(place) = self.lanes.links.get_mut(peer).and_then(Link::next_confirmed) {
+            self.dismiss(place);
+        }
+    }
+
+    fn dismiss(&mut self, place: u32) {
+        let Some(guest) = self.guests.leave(place) else { return };
+        if let Some(link) = self.lanes.links.get_mut(guest.peer)
+            && link.guests.get(&guest.theirs) == Some(&place)
+        {
+            link.guests.remove(&guest.theirs);
+        }
+        self.release(guest.ours);
     }
 
     /// Tells a peer that its task is final here.
     pub(crate) fn answer_guest(&mut self, task: TaskId, handle: u64) {
         let (_, word) = split_handle(handle);
-        let Some(guest) = self.guests.leave(word) else { return };
-        let is_there =
-            self.lanes.links.get(guest.peer).is_some_and(|link| link.epoch == guest.epoch);
-        if is_there && let Some(view) = self.core.task(task) {
+        let place = word & !GUEST;
+        let Some(&guest) = self.guests.get(place) else { return };
+        let link = self.lanes.links.get(guest.peer);
+        if link.is_none_or(|link| link.epoch != guest.epoch) {
+            return self.dismiss(place);
+        }
+        if let Some(view) = self.core.task(task) {
             let (kind, loss) = end_of(view.has_started, view.outcome.as_ref());
-            let guest = Guest { ours: task, ..guest };
             self.answer(&guest, kind, loss);
         }
-        self.release(task);
+        if let Some(link) = self.lanes.links.get_mut(guest.peer) {
+            link.answered.push(place);
+        }
     }
 
     fn answer(&mut self, guest: &Guest, end: EndKind, loss: Option<LossFrame>) {

@@ -102,7 +102,10 @@ impl Inner {
         loop {
             let Some(link) = self.lanes.links.get_mut(peer) else { return count };
             match link.receive(chunk) {
-                Ok(false) => return count,
+                Ok(false) => {
+                    self.release_confirmed(peer);
+                    return count;
+                }
                 Ok(true) => {
                     link.pulse.heard_at = now;
                     let taken = self.take_messages(peer, chunk, now);
@@ -204,7 +207,7 @@ impl Inner {
             detail: text.into(),
         };
         self.core.peer_lost(peer, link.epoch, report, now, &mut self.lanes);
-        self.drop_guests(peer, now);
+        self.drop_guests(link.guests.into_values(), now);
         link.functions.into_iter().flatten().for_each(|function| self.release_function(function));
         self.lanes.forget_told(peer);
         self.tell_news(PeerNews::Gone { peer, name: link.name, text: text.to_owned() });

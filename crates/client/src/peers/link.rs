@@ -1,11 +1,13 @@
 //! One link: a connection, what is to be sent over it, and what is known of the other end.
 
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
 use gristmill_transport::{
     Admission, Arrival, Channel, ChannelError, Flushed, Session, SessionError, SessionOptions,
 };
-use gristmill_wire::{Epoch, FunctionId};
+use gristmill_wire::{Epoch, FunctionId, IdHasher, TaskId};
 
 use super::beats::Pulse;
 
@@ -47,6 +49,12 @@ pub(crate) struct Link {
     pub pulse: Pulse,
     /// What the other end's function ids stand for here.
     pub functions: Vec<Option<FunctionId>>,
+    /// Where its tasks are among the guests, by their ids there.
+    pub guests: HashMap<TaskId, u32, BuildHasherDefault<IdHasher>>,
+    /// Guests whose answers are in `out`.
+    pub answered: Vec<u32>,
+    /// Guests whose answers have left, each with the last chunk that may hold its answer.
+    unconfirmed: VecDeque<(u64, u32)>,
     /// The graph was told that it gets nothing more for now.
     pub is_held: bool,
     /// The system took only a part: it is watched for room.
@@ -80,6 +88,9 @@ impl Link {
             epoch,
             pulse,
             functions: Vec::new(),
+            guests: HashMap::default(),
+            answered: Vec::new(),
+            unconfirmed: VecDeque::new(),
             is_held: false,
             waits_for_room: false,
             channel: Some(channel),
@@ -152,6 +163,20 @@ impl Link {
             }
         }
         self.out.drain(..start);
+        if self.out.is_empty() && !self.answered.is_empty() {
+            let chunk = self.session.last_submitted();
+            self.unconfirmed.extend(self.answered.drain(..).map(|place| (chunk, place)));
+        }
+    }
+
+    /// A guest whose answer the other end has for certain; each once.
+    pub fn next_confirmed(&mut self) -> Option<u32> {
+        let &(chunk, place) = self.unconfirmed.front()?;
+        if chunk > self.session.acknowledged() {
+            return None;
+        }
+        self.unconfirmed.pop_front();
+        Some(place)
     }
 
     /// The next messages that have come, in place of what `chunk` held; false: nothing more is there.

@@ -2,7 +2,7 @@
 
 use gristmill_core::{Errand, Payload, PayloadRef, Sent};
 use gristmill_shm::BlockPart;
-use gristmill_wire::peer::{Control, Definition, Parted, TaskLimits, TaskMessage};
+use gristmill_wire::peer::{Control, Definition, ParentResult, Parted, TaskLimits, TaskMessage};
 use gristmill_wire::{FunctionId, PeerId, SlotId};
 
 use crate::bundle::Bundles;
@@ -67,7 +67,7 @@ impl Lanes {
             self.functions.told(function, told_place(peer));
         }
         let task = &errand.task;
-        let parent_count = task.parents.clone().count();
+        let parent_count = errand.parents.clone().count();
         let Ok(parent_count) = u16::try_from(parent_count) else {
             let text = format!("\0{parent_count} results are too many for one task");
             return Sent::Failed(Payload::from(text.into_bytes()));
@@ -80,8 +80,11 @@ impl Lanes {
             limits(errand, now).as_ref(),
             parent_count,
             |out| {
-                for (_, result) in task.parents.clone() {
-                    put_payload(result, bundles, out);
+                for (parent, attempt, result) in errand.parents.clone() {
+                    match result {
+                        Some(result) => put_payload(result, bundles, out),
+                        None => ParentResult::put_task(out, parent, attempt),
+                    }
                 }
                 put_payload(task.payload, bundles, out);
             },

@@ -98,6 +98,7 @@ impl Core {
             return AnswerOutcome::Stale;
         };
         self.leave_peer(index);
+        let place = usize::from(peer.0);
         let run = self.peer_run(index, &answer);
         let outcome = match answer.end {
             PeerEnd::Returned(payload) => {
@@ -106,6 +107,9 @@ impl Core {
             }
             end => self.peer_answered_badly(index, end, &run, port),
         };
+        if self.peers.get(place).followers.len > 0 {
+            self.pump_followers(place, port);
+        }
         self.pump(port);
         self.wind_down(port);
         outcome
@@ -138,7 +142,7 @@ impl Core {
         let is_stopped = self.is_to_be_stopped(index);
         let (status, content) = match end {
             PeerEnd::Unstarted => {
-                return if self.return_unstarted(index, port) {
+                return if self.return_from_peer(index, port) {
                     AnswerOutcome::Requeued
                 } else {
                     AnswerOutcome::Finished(Status::Cancelled)
@@ -166,12 +170,24 @@ impl Core {
             if let Content::Payload(payload) = &content {
                 self.drop_payload(payload);
             }
+            let unfinished = self.tasks[index].sequence;
             self.begin_attempt(index);
-            self.make_ready(index);
+            self.place_again(index, unfinished, port);
             return AnswerOutcome::Requeued;
         }
         self.finish_run(index, (status, content), run, port);
         AnswerOutcome::Finished(status)
+    }
+
+    /// Takes a task back that a peer has not started; says whether it will be placed again.
+    fn return_from_peer(&mut self, index: u32, port: &mut impl Port) -> bool {
+        let unfinished = self.tasks[index].sequence;
+        if unfinished == 0 || self.tasks[index].has(flag::CANCELLED) {
+            return self.return_unstarted(index, port);
+        }
+        self.begin_attempt(index);
+        self.place_again(index, unfinished, port);
+        true
     }
 
     /// Whether somebody wants a task's end even if it runs; one that is only asked back may have run.
@@ -191,8 +207,9 @@ impl Core {
             self.counts.losses += 1;
         }
         if self.charge_loss(index, report.cause, report.killed_for) {
+            let unfinished = self.tasks[index].sequence;
             self.begin_attempt(index);
-            self.make_ready(index);
+            self.place_again(index, unfinished, port);
             return AnswerOutcome::Requeued;
         }
         let run = Run { has_started: true, ..Run::default() };

@@ -7,6 +7,7 @@ use gristmill_wire::{Epoch, PeerId};
 use crate::list::List;
 use crate::outcome::{LossCause, LossReport};
 use crate::port::Port;
+use crate::task::State;
 use crate::{Content, Core, Status};
 
 impl Core {
@@ -31,6 +32,10 @@ impl Core {
         self.forget_peer(place);
         // Those that are placed again go to the end of the queue: in order.
         for index in lost {
+            if self.tasks[index].state != State::Loose {
+                // A parent among them came to nothing, and it with that.
+                continue;
+            }
             if self.is_to_be_stopped(index) {
                 self.finish(index, Status::Cancelled, Content::Empty, port);
             } else {

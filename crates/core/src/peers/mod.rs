@@ -9,13 +9,14 @@
 
 mod answers;
 mod balance;
+mod follow;
 mod levels;
 mod loss;
 mod place;
 mod table;
 
 pub use answers::{PeerAnswer, PeerEnd};
-pub use place::Errand;
+pub use place::{Errand, ErrandParents};
 pub use table::{PeerOffer, PeerStats};
 
 pub(crate) use table::Peers;

@@ -1,24 +1,48 @@
 //! Placement with peers.
 
-use gristmill_wire::PeerId;
+use gristmill_wire::{Attempt, PeerId, TaskId};
 
 use super::table::peer_id;
 use crate::place::Placed;
 use crate::port::{Dispatch, Parents, Port, Sent};
 use crate::task::State;
-use crate::{Config, Content, Core, NONE, Status};
+use crate::{Config, Content, Core, NONE, Payload, Status};
 
 /// One task on its way to a peer, which keeps its times itself.
 #[derive(Debug)]
 pub struct Errand<'a> {
-    /// The task.
+    /// The task; its parents are those of the errand.
     pub task: Dispatch<'a>,
+    /// The results that its arguments name.
+    pub parents: ErrandParents<'a>,
     /// Monotonic time after which it must not start any more.
     pub deadline_ns: Option<u64>,
     /// Longest run, from its start.
     pub timeout_ns: Option<u64>,
     /// From an interrupt to the kill.
     pub grace_ns: u64,
+}
+
+/// The results that a task's arguments name, in order: their values, or `None` for one that the peer itself will have.
+#[derive(Debug, Clone)]
+pub struct ErrandParents<'a> {
+    core: &'a Core,
+    next: u32,
+}
+
+impl<'a> Iterator for ErrandParents<'a> {
+    type Item = (TaskId, Attempt, Option<&'a Payload>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.next == NONE {
+            return None;
+        }
+        let edge = &self.core.edges[self.next];
+        self.next = edge.next_parent;
+        let parent = &self.core.tasks[edge.parent];
+        let value = (parent.state == State::Final).then(|| parent.payload());
+        Some((self.core.tasks.id(edge.parent), parent.attempt, value))
+    }
 }
 
 impl Core {
@@ -35,6 +59,9 @@ impl Core {
                 let priority = self.priority(index);
                 self.ready.push_front(&mut self.tasks, priority, index);
             }
+        }
+        if !self.peers.shipped.is_empty() {
+            self.follow_shipped(port);
         }
     }
 
@@ -80,19 +107,27 @@ impl Core {
             function: task.function,
             attempt: task.attempt,
             flags: gristmill_wire::TaskFlags::default(),
-            parents: Parents::new(&self.tasks, &self.edges, task.first_parent),
+            parents: Parents::new(&self.tasks, &self.edges, NONE),
             payload: task.payload(),
             extension: None,
         };
         let grace_ns = self.config.grace_ns;
+        let parents = ErrandParents { core: self, next: task.first_parent };
         if task.extra == NONE {
-            return Errand { task: dispatch, deadline_ns: None, timeout_ns: None, grace_ns };
+            return Errand {
+                task: dispatch,
+                parents,
+                deadline_ns: None,
+                timeout_ns: None,
+                grace_ns,
+            };
         }
         let (extension, flags) = self.extension(usize::MAX, task.extra);
         let extra = &self.extras[task.extra];
         let set = |ns: u64| (ns != u64::MAX).then_some(ns);
         Errand {
             task: Dispatch { flags, extension, ..dispatch },
+            parents,
             deadline_ns: set(extra.deadline_ns),
             timeout_ns: set(extra.timeout_ns),
             grace_ns: extra.grace_ns,
@@ -106,6 +141,7 @@ impl Core {
         task.state = State::Away;
         task.slot = peer_id(place).0;
         task.cost = cost;
+        task.sequence = 0;
         if crate::HAS_TAGS {
             let waited = ticks.saturating_sub(task.submitted_ticks);
             task.written = gristmill_wire::Span::from_ticks(waited).bits();
@@ -122,6 +158,9 @@ impl Core {
         self.peers.settle(place, &self.config);
         if extra != NONE {
             self.arm(index);
+        }
+        if self.tasks[index].first_dependant != NONE {
+            self.peers.shipped.push(index);
         }
     }
 

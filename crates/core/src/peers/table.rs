@@ -44,6 +44,8 @@ pub(crate) struct Peer {
     /// Tasks sent and not answered, in the order sent.
     pub in_flight: List,
     pub backlog_ns: u64,
+    /// Tasks whose unfinished parents it has, which wait for room.
+    pub followers: List,
 }
 
 impl Peer {
@@ -56,6 +58,7 @@ impl Peer {
         offer: PeerOffer { workers: 0, round_trip_ns: 0 },
         in_flight: List::EMPTY,
         backlog_ns: 0,
+        followers: List::EMPTY,
     };
 
     /// How much room it has.
@@ -96,6 +99,8 @@ pub(crate) struct Peers {
     pub streak_ns: u64,
     /// When tasks were asked back last.
     pub recalled_at: u64,
+    /// Tasks that were sent just now and have dependants, which may follow.
+    pub shipped: Vec<u32>,
 }
 
 impl Peers {
@@ -155,6 +160,9 @@ impl Core {
     /// Forgets a peer that has nothing in flight any more.
     pub(crate) fn forget_peer(&mut self, place: usize) {
         debug_assert!(self.peers.get(place).in_flight.len == 0, "its tasks were taken care of");
+        while self.peers.get(place).followers.len > 0 {
+            self.cease_to_follow(self.peers.get(place).followers.head);
+        }
         *self.peers.get_mut(place) = Peer::ABSENT;
         self.peers.settle(place, &self.config);
     }

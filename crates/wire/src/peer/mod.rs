@@ -15,7 +15,7 @@ mod task;
 pub use answer::{AnswerMessage, EndKind, LossFrame};
 pub use control::{Beat, Control, Definition};
 pub use greeting::{Ask, Grant, Greeting, Role};
-pub use parted::{Parted, PartedList};
+pub use parted::{ParentResult, ParentResults, Parted};
 pub use task::{TaskLimits, TaskMessage};
 
 pub(crate) use reader::Reader;

@@ -1,7 +1,7 @@
 //! A payload on its way to another node: encoded bytes, and the large parts that they name by index.
 
 use super::{Reader, put_words};
-use crate::{FrameError, padded_size};
+use crate::{Attempt, FrameError, TaskId, padded_size};
 
 /// Encoded bytes and their parts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -54,20 +54,52 @@ impl<'a> Parted<'a> {
     }
 }
 
+/// A result that a task's arguments name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ParentResult<'a> {
+    /// The value.
+    Value(Parted<'a>),
+    /// What another task gives that the same sender has sent to the same receiver.
+    Of(TaskId, Attempt),
+}
+
+/// In place of a number of parts: no value, but a task.
+const REFERENCE: u32 = u32::MAX;
+
+impl<'a> ParentResult<'a> {
+    /// Appends a task instead of its result.
+    pub fn put_task(out: &mut Vec<u8>, task: TaskId, attempt: Attempt) {
+        put_words(out, [u64::from(attempt.0) | (u64::from(REFERENCE) << 32), task.word()]);
+    }
+
+    fn read(reader: &mut Reader<'a>) -> Result<Self, FrameError> {
+        let mut ahead = reader.clone();
+        let word = ahead.word()?;
+        #[expect(clippy::cast_possible_truncation, reason = "fields of a packed word")]
+        let (attempt, count) = (Attempt(word as u8), (word >> 32) as u32);
+        if count != REFERENCE {
+            return Parted::read(reader).map(Self::Value);
+        }
+        let task = TaskId::from_word(ahead.word()?);
+        *reader = ahead;
+        Ok(Self::Of(task, attempt))
+    }
+}
+
 /// Several of them, one after the other.
 #[derive(Debug, Clone)]
-pub struct PartedList<'a> {
+pub struct ParentResults<'a> {
     pub(super) reader: Reader<'a>,
     pub(super) left: u16,
 }
 
-impl<'a> Iterator for PartedList<'a> {
-    type Item = Result<Parted<'a>, FrameError>;
+impl<'a> Iterator for ParentResults<'a> {
+    type Item = Result<ParentResult<'a>, FrameError>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
-        Some(Parted::read(&mut self.reader))
+        Some(ParentResult::read(&mut self.reader))
     }
 }
 

@@ -1,6 +1,6 @@
 //! A task on its way to another node.
 
-use super::{MessageKind, Parted, PartedList, Reader, put_words, write_message};
+use super::{MessageKind, ParentResults, Parted, Reader, put_words, write_message};
 use crate::{Attempt, ContextId, FrameError, FunctionId, TaskId};
 
 /// What a task asks for besides its call. Times are nanoseconds; `u64::MAX` is none.
@@ -30,7 +30,7 @@ pub struct TaskMessage<'a> {
     /// What else it asks for; none is all defaults.
     pub limits: Option<TaskLimits>,
     /// Results that its arguments name by index.
-    pub parents: PartedList<'a>,
+    pub parents: ParentResults<'a>,
     /// Encoded arguments.
     pub payload: Parted<'a>,
 }
@@ -87,10 +87,12 @@ impl<'a> TaskMessage<'a> {
             })
         };
         let left = (word >> 48) as u16;
-        let parents = PartedList { reader: reader.clone(), left };
-        for _ in 0..left {
-            Parted::read(&mut reader)?;
+        let parents = ParentResults { reader: reader.clone(), left };
+        let mut behind = parents.clone();
+        for parent in behind.by_ref() {
+            parent?;
         }
+        let mut reader = behind.reader;
         Ok(Self {
             task: TaskId::from_word(task),
             function: FunctionId(word as u32),
@@ -104,7 +106,7 @@ impl<'a> TaskMessage<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Messages;
+    use super::super::{Messages, ParentResult};
     use super::*;
     use proptest::prelude::*;
 
@@ -131,8 +133,9 @@ mod tests {
         };
         let mut chunk = Vec::new();
         let name = (TaskId::new(1, 2), FunctionId(3), Attempt(4));
-        TaskMessage::write(&mut chunk, name, Some(&limits), 2, |out| {
+        TaskMessage::write(&mut chunk, name, Some(&limits), 3, |out| {
             Parted::put_plain(out, b"first");
+            ParentResult::put_task(out, TaskId::new(6, 7), Attempt(8));
             Parted::put_head(out, b"second", 1);
             Parted::put_part(out, 3, |space| space.copy_from_slice(b"big"));
             Parted::put_plain(out, b"arguments");
@@ -142,11 +145,10 @@ mod tests {
         assert_eq!((task.task, task.function, task.attempt), name);
         assert_eq!((task.limits, task.payload.bytes), (Some(limits), b"arguments".as_slice()));
         let parents: Vec<_> = task.parents.map(|one| one.expect("it decodes")).collect();
-        assert_eq!(parents[0].bytes, b"first");
-        assert_eq!(
-            (parents[1].bytes, &parents[1].parts),
-            (b"second".as_slice(), &vec![b"big".as_slice()])
-        );
+        let value = |bytes, parts| ParentResult::Value(Parted { bytes, parts });
+        assert_eq!(parents[0], value(b"first".as_slice(), Vec::new()));
+        assert_eq!(parents[1], ParentResult::Of(TaskId::new(6, 7), Attempt(8)));
+        assert_eq!(parents[2], value(b"second".as_slice(), vec![b"big".as_slice()]));
     }
 
     proptest! {
