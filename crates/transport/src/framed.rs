@@ -9,7 +9,7 @@ use crate::decoder::Decoder;
 use crate::error::{ChannelError, bad_envelope, lost};
 use crate::outbox::Outbox;
 
-/// So much gathers before `send` hands it on by itself, bytes: sixteen of the largest records, one system call.
+/// So much gathers before `send` hands it on by itself, bytes: enough to make system calls cheap, and to fit a cache.
 const GATHERED_SIZE_MAX: usize = 256 << 10;
 
 /// Carries bytes in order, in both directions, without blocking.

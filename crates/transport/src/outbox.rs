@@ -2,8 +2,9 @@
 
 use crate::chunk::{ChunkHead, Envelope, EnvelopeError};
 
-/// An empty outbox keeps at most so much memory, bytes: enough for what a pass of the layer above sends at once.
-const KEPT_SIZE_MAX: usize = 1 << 20;
+/// An empty outbox that has grown beyond this gives its memory back, bytes: it holds what a pass of the layer above sends
+/// at once, and the next power of two.
+const KEPT_SIZE_MAX: usize = 2 << 20;
 /// Sent bytes are dropped from the front once there are so many, and more than remain: each is moved at most once.
 const MOVED_SIZE_MIN: usize = 256 << 10;
 
@@ -35,7 +36,9 @@ impl Outbox {
         self.sent += count;
         if self.sent >= self.bytes.len() {
             self.bytes.clear();
-            self.bytes.shrink_to(KEPT_SIZE_MAX);
+            if self.bytes.capacity() > KEPT_SIZE_MAX {
+                self.bytes = Vec::new();
+            }
             self.sent = 0;
         } else if self.sent >= MOVED_SIZE_MIN && self.sent > self.bytes.len() / 2 {
             self.bytes.drain(..self.sent);
