@@ -230,7 +230,6 @@ fn a_silent_peer_holds_nothing_beyond_the_deadline() {
     }
     let error = handshake.progress(1000).expect_err("its time is up");
     assert!(matches!(error, ChannelError::Silent { .. }) && error.is_retryable(), "{error}");
-    drop(handshake);
     assert_eq!(listener.handshake_count(), 0);
 }
 

@@ -23,8 +23,8 @@ pub struct Handshake {
     stage: Stage,
     peer: String,
     deadline_ns: u64,
-    /// Counts at the listener for as long as this lives.
-    _permit: Option<Arc<()>>,
+    /// Counts at the listener until the handshake ends.
+    permit: Option<Arc<()>>,
 }
 
 /// What has come of a handshake.
@@ -57,7 +57,7 @@ impl Handshake {
         deadline_ns: u64,
     ) -> Self {
         let stage = Stage::Connecting(socket, identity);
-        Self { stage, peer: address.to_string(), deadline_ns, _permit: None }
+        Self { stage, peer: address.to_string(), deadline_ns, permit: None }
     }
 
     /// Of a socket that was accepted.
@@ -69,7 +69,7 @@ impl Handshake {
         let peer = address.to_string();
         let opening = Opening::accepted(identity, socket, peer.clone())?;
         let stage = Stage::Opening(Box::new(opening));
-        Ok(Self { stage, peer, deadline_ns, _permit: Some(permit) })
+        Ok(Self { stage, peer, deadline_ns, permit: Some(permit) })
     }
 
     /// Goes on as far as it can without waiting. `now_ns` is the time on the clock that the deadline is of.
@@ -81,6 +81,7 @@ impl Handshake {
     /// The handshake has ended.
     pub fn progress(&mut self, now_ns: u64) -> Result<Progress, ChannelError> {
         let mut stage = std::mem::replace(&mut self.stage, Stage::Over);
+        let permit = self.permit.take();
         if let Stage::Connecting(socket, identity) = stage {
             stage = self.connect(socket, identity)?;
         }
@@ -95,6 +96,7 @@ impl Handshake {
             return Err(self.too_late(&stage));
         }
         self.stage = stage;
+        self.permit = permit;
         Ok(Progress::Pending)
     }
 
