@@ -1,0 +1,48 @@
+"""One end of a connection: a program that tests run on nodes, ``python -I -S peer.py WHAT``."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import sys
+from collections.abc import Callable
+
+#: Where it listens: each node is a machine of its own.
+PORT = 7777
+
+
+def echo() -> None:
+    """Sends back what comes in, one connection after the other."""
+    with _listen() as listener:
+        while True:
+            with listener.accept()[0] as connection:
+                while data := connection.recv(1 << 16):
+                    connection.sendall(data)
+
+
+def sink() -> None:
+    """Takes what comes in on one connection to its end, and prints the bytes' number and digest."""
+    digest, count = hashlib.sha256(), 0
+    with _listen() as listener, listener.accept()[0] as connection:
+        while data := connection.recv(1 << 20):
+            digest.update(data)
+            count += len(data)
+    print(count, digest.hexdigest())
+
+
+def ask(host: str) -> None:
+    """Prints what the host's echo sends back of its own host name."""
+    with socket.create_connection((host, PORT)) as connection:
+        connection.sendall(socket.gethostname().encode())
+        print(connection.recv(1 << 16).decode())
+
+
+def _listen() -> socket.socket:
+    listener = socket.create_server(("", PORT))
+    print("listening", flush=True)
+    return listener
+
+
+if __name__ == "__main__":
+    what: dict[str, Callable[..., None]] = {"echo": echo, "sink": sink, "ask": ask}
+    what[sys.argv[1]](*sys.argv[2:])
