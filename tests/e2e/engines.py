@@ -1,0 +1,75 @@
+"""Other engines on a cluster, to be tried and measured beside ours: the head at the login end, workers on the nodes."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import sys
+import tempfile
+from collections.abc import Iterator
+
+from cluster import Cluster, Machine, until
+from cluster.waiting import listens
+
+_DASK_PORT, _RAY_PORT = 8786, 6379
+
+
+def engine_hindrance(module: str) -> str | None:
+    """How to install an engine; ``None`` if it is there."""
+    if importlib.util.find_spec(module):
+        return None
+    return f"{module} is missing: {sys.executable} -m pip install -r requirements/peers.txt"
+
+
+@contextlib.contextmanager
+def dask(cluster: Cluster, workers_per_node: int = 1) -> Iterator[str]:
+    """A Dask scheduler and workers of one thread; gives its address. A client waits for the workers."""
+    head = cluster.login
+    address = f"tcp://{head.address}:{_DASK_PORT}"
+    program = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
+    place = ["--host", head.address, "--port", str(_DASK_PORT)]
+    worker = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-dashboard"]
+    worker += ["--nthreads", "1", "--nworkers", str(workers_per_node)]
+    worker += ["--local-directory", "/tmp/dask"]
+    with _running(head, [*program, *place], _DASK_PORT), contextlib.ExitStack() as stack:
+        for node in cluster.nodes:
+            stack.enter_context(_running(node, [*worker, "--host", node.address]))
+        yield address
+
+
+@contextlib.contextmanager
+def ray(cluster: Cluster, cores_per_node: int = 1) -> Iterator[str]:
+    """A Ray cluster; gives its address. A program waits for the nodes; it runs at the login end, which has no cores."""
+    head = cluster.login
+    address = f"{head.address}:{_RAY_PORT}"
+    program = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block"]
+    program += ["--disable-usage-stats"]
+    place = ["--head", "--port", str(_RAY_PORT), "--include-dashboard", "false"]
+    place += ["--node-ip-address", head.address, "--num-cpus", "0"]
+    with _running(head, [*program, *place], _RAY_PORT), contextlib.ExitStack() as stack:
+        for node in cluster.nodes:
+            place = ["--address", address, "--node-ip-address", node.address]
+            place += ["--num-cpus", str(cores_per_node)]
+            stack.enter_context(_running(node, [*program, *place]))
+        yield address
+
+
+@contextlib.contextmanager
+def _running(machine: Machine, command: list[str], port: int = 0) -> Iterator[None]:
+    """A daemon, which listens there if there is a port; it ends in order, with those that it has started."""
+    with (
+        tempfile.TemporaryFile("w+") as log,
+        machine.start(command, stdout=log, stderr=log) as process,
+    ):
+
+        def look() -> bool:
+            if process.poll() is not None:
+                log.seek(0)
+                raise OSError(f"{command[2]} has ended: {log.read()}")
+            return listens(machine.address, port)
+
+        if port:
+            until(look)
+        yield
+        process.terminate()
+        process.wait()
