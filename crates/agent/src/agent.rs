@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use gristmill_client::{
     Client, Host, PeerNews, Reception, ReceptionError, Talk, Turn, disagreement,
 };
+use gristmill_sync::atomic::{AtomicBool, Ordering};
 use gristmill_sync::clock::monotonic_ns;
 use gristmill_transport::{Identity, Waker};
 use gristmill_wire::WIRE_VERSION;

@@ -223,8 +223,7 @@ impl Core {
             status,
             outcome: status.map(|status| task.content.outcome(status, task.has(flag::STARTED))),
             // One that has gone to a peer ahead of its parents' ends cannot run before those.
-            is_sent: task.state == State::Sent
-                || (task.state == State::Away && task.sequence == 0),
+            is_sent: task.state == State::Sent || (task.state == State::Away && task.sequence == 0),
             has_started: status.is_some() && task.has(flag::STARTED),
             attempt: task.attempt,
             tags: task.tags(),

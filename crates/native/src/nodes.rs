@@ -1,11 +1,11 @@
 //! Nodes for the interpreter: keys, a client's door, and the agent itself.
 
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use gristmill_agent::{Agent, AgentOptions, Capacity, Ending};
 use gristmill_client::{Door, DoorOptions};
+use gristmill_sync::atomic::Ordering;
 use gristmill_transport::{NodeKey, resolve};
 use gristmill_wire::peer::Ask;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};

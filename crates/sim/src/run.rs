@@ -291,7 +291,7 @@ impl Simulation {
             CancelOutcome::Cancelled => assert_eq!(entry.status, Some(Status::Cancelled)),
             CancelOutcome::AlreadyRunning => entry.may_cancel = before,
             CancelOutcome::AlreadyFinal => assert!(was_final, "only a final task is final"),
-            CancelOutcome::Requested => {}
+            CancelOutcome::Requested | CancelOutcome::Asked => {}
         }
         Some(outcome)
     }
