@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from gristmill import __version__
-from gristmill._nodes import agent
+from gristmill._nodes import agent, keys
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -26,9 +26,13 @@ def main(arguments: list[str] | None = None) -> int:
     trace.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     node = commands.add_parser("node", help="offer this node's workers to a client")
     agent.add_arguments(node)
+    key = commands.add_parser("key", help="make the keys of a client and its nodes")
+    keys.add_arguments(key)
     options = parser.parse_args(arguments)
     if options.command == "node":
         return agent.run(node, options)
+    if options.command == "key":
+        return keys.run(key, options)
     if options.sample < 1:
         parser.error("--sample must be at least 1")
     from gristmill import _trace

@@ -51,8 +51,9 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         number of cores if not given.
     :param task_limit: tasks that may be outstanding, 16 million or a quarter of memory if not given; ``submit`` beyond
         it waits (``when_full="block"``) or raises ``LimitReached`` (``when_full="raise"``).
-    :param nodes: a placement of ``gristmill.on`` that puts workers on other nodes; ``max_workers`` is then how many
-        each node runs, all that it offers if not given. Workers are on this machine if not given.
+    :param nodes: where workers are, if not on this machine: a placement of ``gristmill.on``, or the addresses of
+        agents that listen (``gristmill.on.hosts``). ``max_workers`` is then how many each node runs, all that it offers
+        if not given.
 
     Workers start with the first task. A worker's world is the caller's at that time: working directory, ``sys.path``,
     environment, umask, locale and warning filters; ``logging`` is unconfigured and random seeds differ per worker.
@@ -75,7 +76,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         spin_us: float | None = None,
         task_limit: int | None = None,
         when_full: str = "block",
-        nodes: Placement | None = None,
+        nodes: Placement | Sequence[str] | None = None,
     ) -> None:
         if max_workers is not None and max_workers <= 0:
             raise ValueError("max_workers must be greater than 0")
@@ -91,7 +92,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         self._preload = tuple(preload)
         self._max_workers = max_workers or _native.cpu_count()
         self._threads = threads_per_worker or max(1, _native.cpu_count() // self._max_workers)
-        self._placement = nodes
+        self._placement = _placement(nodes)
         #: What every node is asked for.
         self._wish: dict[str, Any] = {
             "workers": max_workers or 0,
@@ -261,6 +262,18 @@ class TaskOptions(_native.Options):
         return self._executor._map(
             self, fn, iterables, timeout, chunksize, buffersize, ordered, progress
         )
+
+
+def _placement(nodes: Placement | Sequence[str] | None) -> Placement | None:
+    if nodes is None:
+        return None
+    from gristmill import on
+
+    if isinstance(nodes, on.Placement):
+        return nodes
+    if isinstance(nodes, str):
+        raise TypeError("nodes is a placement of gristmill.on, or a list of addresses")
+    return on.hosts(*nodes)
 
 
 def array(

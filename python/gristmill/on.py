@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from gristmill._nodes.local import LocalNodes
 from gristmill._nodes.placement import Placement
+from gristmill._nodes.standing import StandingNodes
 
-__all__ = ["LocalNodes", "Placement", "local"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+
+__all__ = ["LocalNodes", "Placement", "StandingNodes", "hosts", "local"]
+
+
+def hosts(*addresses: str, key: str | os.PathLike[str] | None = None) -> Placement:
+    """Uses agents that are there already and listen at ``addresses``, each ``host:port``.
+
+    :param key: the file with the client's key; ``GRISTMILL_CLIENT_KEY`` names it if not given. Raises ``ValueError``
+        without either.
+    """
+    return StandingNodes(addresses, key)
 
 
 def local(count: int = 2, workers: int = 1) -> Placement:

@@ -1,12 +1,13 @@
 //! Nodes for the interpreter: keys, a client's door, and the agent itself.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use gristmill_agent::{Agent, AgentOptions, Capacity, Ending};
 use gristmill_client::{Door, DoorOptions};
 use gristmill_sync::atomic::Ordering;
-use gristmill_transport::{NodeKey, resolve};
+use gristmill_transport::{ClientKey, KeyError, NodeKey, resolve};
 use gristmill_wire::peer::Ask;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -20,21 +21,43 @@ const SLICE: Duration = Duration::from_millis(50);
 
 /// The keys of a client and its nodes.
 #[pyclass(frozen, module = "gristmill._native")]
-pub struct Fleet(gristmill_transport::Fleet);
+pub struct Fleet {
+    client: ClientKey,
+    /// Nodes that stand by themselves have theirs already.
+    node: Option<NodeKey>,
+}
 
 #[pymethods]
 impl Fleet {
-    /// Draws new keys.
+    /// Draws new keys, or reads a client's from a file.
     #[new]
-    fn new() -> PyResult<Self> {
-        let fleet = gristmill_transport::Fleet::generate();
-        fleet.map(Self).map_err(|error| PyOSError::new_err(error.to_string()))
+    #[pyo3(signature = (path=None))]
+    fn new(path: Option<PathBuf>) -> PyResult<Self> {
+        let made = match path {
+            Some(path) => ClientKey::read(&path).map(|client| Self { client, node: None }),
+            None => gristmill_transport::Fleet::generate()
+                .map(|fleet| Self { client: fleet.client, node: Some(fleet.node) }),
+        };
+        made.map_err(key_error)
     }
 
-    /// What a node proves itself with, as one line: a secret.
+    /// What a node proves itself with, as one line: a secret. Empty where nodes have theirs already.
     fn node_key(&self) -> String {
-        self.0.node.to_text().to_string()
+        self.node.as_ref().map(|key| key.to_text().to_string()).unwrap_or_default()
     }
+
+    /// Writes both keys to new files that only their owner may read.
+    fn write(&self, client: PathBuf, node: PathBuf) -> PyResult<()> {
+        let key = self.node.as_ref().ok_or_else(|| {
+            PyValueError::new_err("these keys were read: their nodes have the other half")
+        })?;
+        self.client.write(&client).map_err(key_error)?;
+        key.write(&node).map_err(key_error)
+    }
+}
+
+fn key_error(error: KeyError) -> PyErr {
+    PyOSError::new_err(error.to_string())
 }
 
 /// The Python version that functions travel as, and the engine's.
@@ -92,7 +115,7 @@ impl Engine {
             world: world.as_bytes().to_vec(),
         };
         let listen = listen.map(address).transpose()?;
-        let key = fleet.0.client.clone();
+        let key = fleet.client.clone();
         let options = DoorOptions { key, listen, dial, ask, python, engine, name };
         let door = Door::open(client, options)
             .map_err(|failure| error::named(py, "StartError", &failure.to_string()))?;

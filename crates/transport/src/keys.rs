@@ -7,13 +7,12 @@
 
 mod base64;
 mod error;
+mod file;
 mod text;
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::str::FromStr;
 
 use rustls::crypto::ring;
 use rustls::pki_types::PrivatePkcs8KeyDer;
@@ -21,7 +20,6 @@ use rustls::sign::SigningKey;
 use zeroize::Zeroizing;
 
 pub use error::KeyError;
-use error::system;
 
 /// The size of a key, private or public, bytes.
 pub const KEY_SIZE: usize = 32;
@@ -29,10 +27,6 @@ pub const KEY_SIZE: usize = 32;
 const PRIVATE_HEAD: [u8; 16] = *b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20";
 /// What comes before the public key in a `SubjectPublicKeyInfo`, for Ed25519 (RFC 8410).
 const PUBLIC_HEAD: [u8; 12] = *b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
-/// Bits of a file's mode that let others in.
-const OTHERS: u32 = 0o077;
-/// No key file is longer, bytes: the line, and room for an end of line.
-const FILE_SIZE_MAX: usize = 256;
 
 /// The two halves of a new fleet.
 #[derive(Debug, Clone)]
@@ -74,49 +68,57 @@ impl Fleet {
     }
 }
 
-impl NodeKey {
-    /// Writes a new file that only its owner may read.
-    ///
-    /// # Errors
-    /// The file exists, or the system refuses.
-    pub fn write(&self, path: &Path) -> Result<(), KeyError> {
-        let mut open = OpenOptions::new();
-        let file = open.write(true).create_new(true).mode(0o600).open(path);
-        let mut file = file.map_err(system(path, "create it"))?;
-        let mut line = Zeroizing::new(String::with_capacity(FILE_SIZE_MAX));
-        line.push_str(&self.to_text());
-        line.push('\n');
-        let written = file.write_all(line.as_bytes());
-        written.map_err(|error| {
-            // Half a key is of no use; where it cannot be removed, reading it says what it is.
-            let _ = std::fs::remove_file(path);
-            system(path, "write to it")(error)
-        })
-    }
+/// Gives a half its text and its file.
+macro_rules! half {
+    ($key:ident, $name:literal) => {
+        impl $key {
+            /// What its text begins with.
+            const NAME: &'static str = concat!("gristmill-", $name, "-");
 
-    /// Reads a file that only its owner may read.
-    ///
-    /// # Errors
-    /// Others may read or write the file, it holds no node key, or the system refuses.
-    pub fn read(path: &Path) -> Result<Self, KeyError> {
-        let file = File::open(path).map_err(system(path, "open it"))?;
-        let metadata = file.metadata().map_err(system(path, "look at it"))?;
-        if !metadata.is_file() {
-            return Err(KeyError::NoFile { path: path.to_owned() });
+            /// Its text, which is as secret as the key; zeroed when it is dropped.
+            #[must_use]
+            pub fn to_text(&self) -> Zeroizing<String> {
+                self.0.to_text(Self::NAME)
+            }
+
+            /// Reads the text of a key; spaces and ends of line are no part of it.
+            ///
+            /// # Errors
+            /// It is none, or was damaged. The error says where, and nothing of the key.
+            pub fn parse(text: &str) -> Result<Self, KeyError> {
+                KeyPair::parse(text, Self::NAME).map(Self)
+            }
+
+            /// Writes a new file that only its owner may read.
+            ///
+            /// # Errors
+            /// The file exists, or the system refuses.
+            pub fn write(&self, path: &Path) -> Result<(), KeyError> {
+                file::write(path, &self.to_text())
+            }
+
+            /// Reads a file that only its owner may read.
+            ///
+            /// # Errors
+            /// Others may read or write the file, it holds no such key, or the system refuses.
+            pub fn read(path: &Path) -> Result<Self, KeyError> {
+                let text = file::read(path)?;
+                Self::parse(std::str::from_utf8(&text).map_err(|_| KeyError::prefix(Self::NAME))?)
+            }
         }
-        if metadata.mode() & OTHERS != 0 {
-            return Err(KeyError::Exposed {
-                path: path.to_owned(),
-                mode: metadata.mode() & 0o7777,
-            });
+
+        impl FromStr for $key {
+            type Err = KeyError;
+
+            fn from_str(text: &str) -> Result<Self, KeyError> {
+                Self::parse(text)
+            }
         }
-        let mut line = Zeroizing::new(Vec::with_capacity(FILE_SIZE_MAX + 1));
-        let read = file.take(FILE_SIZE_MAX as u64).read_to_end(&mut line);
-        read.map_err(system(path, "read it"))?;
-        let line = line.strip_suffix(b"\n").unwrap_or(&line);
-        Self::parse(std::str::from_utf8(line).map_err(|_| KeyError::Prefix)?)
-    }
+    };
 }
+
+half!(ClientKey, "client");
+half!(NodeKey, "node");
 
 impl fmt::Debug for ClientKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -13,14 +13,14 @@ const LOOK: Option<Duration> = Some(Duration::ZERO);
 
 #[test]
 fn a_sleep_ends_with_its_time() {
-    let (mut sleeper, mut ready) = (Sleeper::new().unwrap(), vec![]);
+    let (sleeper, mut ready) = (Sleeper::new().unwrap(), vec![]);
     assert_eq!(sleeper.sleep(&mut ready, SHORT).unwrap(), Rest::TimedOut);
     assert_eq!(sleeper.sleep(&mut ready, LOOK).unwrap(), Rest::TimedOut);
 }
 
 #[test]
 fn what_is_ready_is_told_until_it_is_attended_to() {
-    let (mut sleeper, mut ready) = (Sleeper::new().unwrap(), vec![]);
+    let (sleeper, mut ready) = (Sleeper::new().unwrap(), vec![]);
     let (mut one, mut other) = UnixStream::pair().unwrap();
     sleeper.watch(&one, 7, Interest::Readable).unwrap();
     assert_eq!(sleeper.sleep(&mut ready, LOOK).unwrap(), Rest::TimedOut);
@@ -36,7 +36,7 @@ fn what_is_ready_is_told_until_it_is_attended_to() {
 
 #[test]
 fn interest_and_token_can_change_and_end() {
-    let (mut sleeper, mut ready) = (Sleeper::new().unwrap(), vec![]);
+    let (sleeper, mut ready) = (Sleeper::new().unwrap(), vec![]);
     let (one, other) = UnixStream::pair().unwrap();
     sleeper.watch(&one, 1, Interest::Readable).unwrap();
     sleeper.watch(&one, 2, Interest::Both).unwrap();
@@ -55,7 +55,7 @@ fn interest_and_token_can_change_and_end() {
 
 #[test]
 fn more_descriptors_than_one_look_tells_are_all_told() {
-    let (mut sleeper, mut ready) = (Sleeper::new().unwrap(), vec![]);
+    let (sleeper, mut ready) = (Sleeper::new().unwrap(), vec![]);
     let pairs: Vec<_> = (0..300).map(|_| UnixStream::pair().unwrap()).collect();
     for (token, (one, _)) in (0..).zip(&pairs) {
         sleeper.watch(one, token, Interest::Writable).unwrap();
@@ -69,7 +69,7 @@ fn more_descriptors_than_one_look_tells_are_all_told() {
 
 #[test]
 fn a_call_before_a_sleep_ends_it_at_once_and_only_it() {
-    let (mut sleeper, mut ready) = (Sleeper::new().unwrap(), vec![]);
+    let (sleeper, mut ready) = (Sleeper::new().unwrap(), vec![]);
     let waker = sleeper.waker();
     waker.wake();
     waker.clone().wake();
@@ -79,7 +79,7 @@ fn a_call_before_a_sleep_ends_it_at_once_and_only_it() {
 
 #[test]
 fn a_call_does_not_hide_what_is_ready() {
-    let (mut sleeper, mut ready) = (Sleeper::new().unwrap(), vec![]);
+    let (sleeper, mut ready) = (Sleeper::new().unwrap(), vec![]);
     let (one, _other) = UnixStream::pair().unwrap();
     sleeper.watch(&one, 5, Interest::Writable).unwrap();
     sleeper.waker().wake();
@@ -89,7 +89,7 @@ fn a_call_does_not_hide_what_is_ready() {
 
 #[test]
 fn no_call_is_lost_whenever_it_comes() {
-    let (mut sleeper, mut ready) = (Sleeper::new().unwrap(), vec![]);
+    let (sleeper, mut ready) = (Sleeper::new().unwrap(), vec![]);
     let waker = sleeper.waker();
     let (calls, barrier) = (5_000, Barrier::new(2));
     thread::scope(|scope| {

@@ -94,6 +94,8 @@ pub struct Reception {
     meetings: HashMap<u64, Talk>,
     next_token: u64,
     dials: Vec<Dial>,
+    /// As many meetings are under way as may be.
+    is_full: bool,
 }
 
 impl Reception {
@@ -127,6 +129,7 @@ impl Reception {
             meetings: HashMap::new(),
             next_token: 0,
             dials: dial.iter().map(entry).collect(),
+            is_full: false,
         })
     }
 
@@ -160,13 +163,33 @@ impl Reception {
     }
 
     fn accept(&mut self, host: &mut impl Host, now: u64) {
+        if self.is_full {
+            self.hear_listener(true);
+        }
         while let Some(listener) = &self.listener {
             match listener.accept(now + MEETING_NS) {
                 Ok(Accepted::Peer(handshake)) => self.enter(handshake, None, 0, now),
-                Ok(Accepted::Nobody | Accepted::Full) => return,
-                Err(error) => return host.failed("whoever joins", &error.to_string()),
+                Ok(Accepted::Nobody) => return,
+                // Until one of them is over there is nothing to hear.
+                Ok(Accepted::Full) => return self.hear_listener(false),
+                Err(error @ ChannelError::Deaf { .. }) => {
+                    return host.failed("the address where others join", &error.to_string());
+                }
+                Err(error) => host.failed("whoever joins", &error.to_string()),
             }
         }
+    }
+
+    /// Has the sleeper look at the address where others join, or not.
+    fn hear_listener(&mut self, hears: bool) {
+        let Some(listener) = &self.listener else { return };
+        self.is_full = !hears;
+        // Where it cannot be watched it is looked at with everything else, a second later at most.
+        let _ = if hears {
+            self.sleeper.watch(listener.descriptor(), LISTENER, Interest::Readable)
+        } else {
+            self.sleeper.unwatch(listener.descriptor())
+        };
     }
 
     fn dial(&mut self, host: &mut impl Host, now: u64) {

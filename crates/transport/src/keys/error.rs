@@ -9,16 +9,17 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// The text does not begin as a node key does.
-    #[error("this is no node key: it does not begin with gristmill-node-")]
-    Prefix,
+    /// The text does not begin as such a key does.
+    #[error("this is not the key that belongs here: it does not begin with {name}")]
+    Prefix {
+        /// What it begins with.
+        name: &'static str,
+    },
     /// A version that this program does not know.
-    #[error("a node key of an unknown version: this program knows version 1")]
+    #[error("a key of an unknown version: this program knows version 1")]
     UnknownVersion,
     /// A part is missing, or there is too much.
-    #[error(
-        "a node key has {found} characters behind its prefix where {expected} belong: was it cut?"
-    )]
+    #[error("a key has {found} characters behind its prefix where {expected} belong: was it cut?")]
     Length {
         /// Characters behind the prefix.
         found: usize,
@@ -26,13 +27,13 @@ pub enum KeyError {
         expected: usize,
     },
     /// A character that is in no key.
-    #[error("character {position} of a node key is none that a key may have")]
+    #[error("character {position} of a key is none that a key may have")]
     Character {
         /// Its place in the text, from 1.
         position: usize,
     },
     /// The text is not the one that was written: a character was changed.
-    #[error("the checksum of a node key does not fit: a character was changed")]
+    #[error("the checksum of a key does not fit: a character was changed")]
     Checksum,
     /// Others than its owner may read or write the file; it was not read.
     #[error("{} has mode {mode:03o}: a key is for its owner alone (chmod 600)", path.display())]
@@ -64,11 +65,15 @@ pub enum KeyError {
 }
 
 impl KeyError {
+    pub(super) const fn prefix(name: &'static str) -> Self {
+        Self::Prefix { name }
+    }
+
     /// A name that stays the same.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::Prefix => "key-prefix",
+            Self::Prefix { .. } => "key-prefix",
             Self::UnknownVersion => "key-unknown-version",
             Self::Length { .. } => "key-length",
             Self::Character { .. } => "key-character",

@@ -1,6 +1,8 @@
 //! Keys as text and in files.
 
-use std::os::unix::fs::PermissionsExt;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 
 use super::*;
@@ -38,6 +40,15 @@ fn the_text_of_a_key_is_pinned_to_the_character() {
     let back: NodeKey = KNOWN_TEXT.parse().unwrap();
     assert_eq!(back.0.own, known().0.own);
     assert_eq!(back.0.other, known().0.other);
+}
+
+#[test]
+fn the_two_halves_are_not_mistaken_for_each_other() {
+    let fleet = Fleet::generate().unwrap();
+    let back = ClientKey::parse(&fleet.client.to_text()).unwrap();
+    assert_eq!(back.0.own, fleet.client.0.own);
+    let error = NodeKey::parse(&fleet.client.to_text()).unwrap_err();
+    assert!(error.to_string().contains("gristmill-node-"), "{error}");
 }
 
 #[test]
