@@ -75,6 +75,8 @@ def run_agent(
     gpus: int,
     labels: str,
     patience_s: float | None,
+    walltime_s: float | None,
+    drain_s: float,
     program: dict[str, Any],
     spin_us: float,
     opened: Callable[[str | None], object],
@@ -152,7 +154,7 @@ class Engine:
         expiry_s: float,
     ) -> str | None: ...
     def _node_troubles(self) -> list[tuple[str, str]]: ...
-    def _nodes(self) -> list[tuple[str, bool, float]]: ...
+    def _nodes(self) -> list[dict[str, Any]]: ...
     def _next_callbacks(self, seconds: float) -> list[int] | None: ...
     def _serve(
         self, event: Event, complete: Callable[[int], None], timeout: float | None

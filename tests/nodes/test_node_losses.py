@@ -20,7 +20,7 @@ MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
 
 def wait_for_nodes(executor: Executor, count: int) -> None:
     """Looks until so many nodes are there; the watchdog ends a look that never finds them."""
-    while len([name for name, is_connected, _ in executor._nodes() if is_connected]) < count:
+    while len([node for node in executor._nodes() if node["connected"]]) < count:
         executor.submit(calls.nothing).result()
 
 

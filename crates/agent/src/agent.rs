@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use gristmill_client::{
     Client, Host, PeerNews, Reception, ReceptionError, Talk, Turn, disagreement,
@@ -22,6 +23,8 @@ use crate::tenant::Tenant;
 pub enum Ending {
     /// It was told to.
     Stopped,
+    /// The time of its node is over.
+    TimeOver,
     /// The client that it joined has finished.
     Finished,
     /// It had no lease for too long; what went wrong last.
@@ -40,6 +43,8 @@ struct Desk {
     options: AgentOptions,
     leases: Leases,
     tenants: HashMap<u64, Tenant>,
+    /// When this node is over, monotonic nanoseconds.
+    ends_at: u64,
     waker: Waker,
     /// The address and the lease of a link that was just made.
     kept: Option<(Option<usize>, u64)>,
@@ -57,6 +62,7 @@ impl Agent {
         let desk = Desk {
             leases: Leases::new(options.capacity),
             tenants: HashMap::new(),
+            ends_at: options.walltime.map_or(u64::MAX, |time| monotonic_ns() + duration_ns(time)),
             waker: reception.waker(),
             kept: None,
             trouble: "no client came".to_owned(),
@@ -80,6 +86,7 @@ impl Agent {
     /// Runs until it is told to stop, or nobody needs it any more. Every process that it has started is gone then.
     pub fn run(mut self) -> Ending {
         let mut idle_since = monotonic_ns();
+        let mut drain: Option<Drain> = None;
         loop {
             let now = monotonic_ns();
             self.reception.attend(&mut self.desk, now);
@@ -91,19 +98,48 @@ impl Agent {
             if !self.desk.leases.is_empty() {
                 idle_since = now;
             }
-            if let Some(ending) = self.ending(is_finished, now - idle_since) {
+            if drain.is_none() {
+                drain = self.due_drain(now);
+                if let Some(Drain { ending, .. }) = &drain {
+                    self.desk.drain(ending);
+                }
+            }
+            let ending = match &drain {
+                Some(drain) if now >= drain.limit_ns || self.desk.is_drained() => {
+                    Some(drain.ending.clone())
+                }
+                _ => self.ending(is_finished, now - idle_since),
+            };
+            if let Some(ending) = ending {
                 return self.desk.close(ending);
             }
-            let wake = self.desk.leases.next_end().unwrap_or(u64::MAX);
+            let wake = self.next_wake(drain.is_some(), now);
             self.reception.sleep(now, wake);
         }
     }
 
-    fn ending(&self, is_finished: bool, idle_ns: u64) -> Option<Ending> {
+    /// The beginning of the end, if it has come.
+    fn due_drain(&self, now: u64) -> Option<Drain> {
+        let time = duration_ns(self.desk.options.drain_time);
         // PAIRS: stop (whoever sets it): nothing else goes with it.
         if self.stop.load(Ordering::Relaxed) {
-            return Some(Ending::Stopped);
+            return Some(Drain { ending: Ending::Stopped, limit_ns: now.saturating_add(time) });
         }
+        let ends_at = self.desk.ends_at;
+        let is_due = now >= ends_at.saturating_sub(time);
+        is_due.then_some(Drain { ending: Ending::TimeOver, limit_ns: ends_at })
+    }
+
+    fn next_wake(&self, is_draining: bool, now: u64) -> u64 {
+        if is_draining {
+            return now + DRAIN_LOOK_NS;
+        }
+        let time = duration_ns(self.desk.options.drain_time);
+        let end = self.desk.ends_at.saturating_sub(time);
+        self.desk.leases.next_end().unwrap_or(u64::MAX).min(end)
+    }
+
+    fn ending(&self, is_finished: bool, idle_ns: u64) -> Option<Ending> {
         if is_finished {
             return Some(Ending::Finished);
         }
@@ -111,6 +147,21 @@ impl Agent {
         let is_idle = u128::from(idle_ns) >= patience.as_nanos();
         is_idle.then(|| Ending::Idle(self.desk.trouble.clone()))
     }
+}
+
+/// An end that waits for what runs.
+#[derive(Debug)]
+struct Drain {
+    ending: Ending,
+    /// When it waits no longer.
+    limit_ns: u64,
+}
+
+/// How often it is looked whether what runs has ended.
+const DRAIN_LOOK_NS: u64 = 10_000_000;
+
+fn duration_ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Desk {
@@ -178,8 +229,10 @@ impl Desk {
                 return Turn::Failed(Box::new(talk), text);
             }
         };
+        let ends_at = now.saturating_add(ask.duration_ns).min(self.ends_at);
+        let ends_in_ns = if ends_at == u64::MAX { u64::MAX } else { ends_at - now };
         talk.meeting.say(|out| {
-            Grant { lease: ask.lease, workers }.write(out);
+            Grant { lease: ask.lease, workers, ends_in_ns }.write(out);
         });
         let (name, dial) = (talk.name().to_owned(), talk.dial);
         if let Some(channel) = talk.meeting.into_channel() {
@@ -226,12 +279,32 @@ impl Desk {
         }
     }
 
+    /// Takes no more tasks, and gives back what has not started.
+    fn drain(&mut self, ending: &Ending) {
+        for tenant in self.tenants.values() {
+            tenant.client.drain_guests(reason(ending));
+        }
+    }
+
+    fn is_drained(&self) -> bool {
+        self.tenants.values().all(|tenant| tenant.client.has_no_guests())
+    }
+
     fn close(&mut self, ending: Ending) -> Ending {
         for (_, tenant) in self.tenants.drain() {
-            tenant.client.detach(tenant.peer, "the node agent was stopped");
-            tenant.end("the node agent was stopped");
+            tenant.client.end_links(reason(&ending));
+            tenant.end(reason(&ending));
         }
         ending
+    }
+}
+
+/// What clients are told of an end.
+const fn reason(ending: &Ending) -> &'static str {
+    match ending {
+        Ending::Stopped => "the node agent was stopped",
+        Ending::TimeOver => "the time of the node is over",
+        Ending::Finished | Ending::Idle(_) => "the node agent has nothing more to do",
     }
 }
 

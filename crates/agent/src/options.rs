@@ -39,6 +39,11 @@ pub struct AgentOptions {
     pub capacity: Capacity,
     /// Labels, as `name=value` lines.
     pub labels: String,
+    /// How long this node can be used; none: there is no limit.
+    pub walltime: Option<Duration>,
+    /// How long before the end of that, and after it was told to stop, tasks may finish: what has not started is given
+    /// back at once.
+    pub drain_time: Duration,
     /// How long it goes without a lease before it ends by itself; none: it does not.
     pub patience: Option<Duration>,
     /// Makes the engine of a lease.

@@ -27,7 +27,14 @@ impl Tenant {
         channel: Box<dyn Channel + Send>,
     ) -> Self {
         let Ask { beat_ns, expiry_ns, .. } = *ask;
-        let link = NewLink { name: name.clone(), channel, beat_ns, expiry_ns, workers: 0 };
+        let link = NewLink {
+            name: name.clone(),
+            channel,
+            beat_ns,
+            expiry_ns,
+            workers: 0,
+            ends_in_ns: u64::MAX,
+        };
         let peer = client.attach(link);
         Self { client, peer, name }
     }

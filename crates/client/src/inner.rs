@@ -90,6 +90,8 @@ pub(crate) struct Inner {
     pub has_ended: bool,
     /// Tasks of peers.
     pub guests: Guests,
+    /// No more of them are taken.
+    pub is_draining: bool,
     /// What the layers above should know of peers.
     pub news: VecDeque<PeerNews>,
     /// Woken with each of those.
@@ -119,6 +121,7 @@ impl Inner {
             views: HashSet::new(),
             has_ended: false,
             guests: Guests::default(),
+            is_draining: false,
             news: VecDeque::new(),
             door: None,
             chunk: Vec::new(),

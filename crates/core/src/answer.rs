@@ -92,6 +92,7 @@ impl Core {
         let task = &self.tasks[index];
         if frame.verdict.has_started() {
             self.fruitless = 0;
+            self.counts.busy_ticks += frame.ran.ticks();
             #[expect(clippy::cast_precision_loss, reason = "an estimate")]
             let ran_ns = frame.ran.ticks() as f32 * self.ns_per_tick / self.calls(index) as f32;
             let function = task.function.0 as usize;

@@ -56,6 +56,13 @@ impl Estimate {
         self.cost
     }
 
+    /// How long a run takes; 0 if none was seen.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
+    pub const fn mean_ns(&self) -> u64 {
+        self.mean_ns as u64
+    }
+
     /// Takes in a run of `ran_ns`.
     #[inline]
     pub fn observe(&mut self, ran_ns: f32, min_ns: u32) {

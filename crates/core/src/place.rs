@@ -31,7 +31,7 @@ impl Core {
             }
             while !is_sent
                 && self.batch(index).is_none()
-                && let Some(place) = self.choose_peer()
+                && let Some(place) = self.choose_peer(index)
             {
                 is_sent = self.send_away(place, index, port) == Placed::Done;
             }

@@ -103,6 +103,8 @@ pub struct Stats {
     pub replaced: u64,
     /// Tasks taken back from one worker for another.
     pub stolen: u64,
+    /// How long tasks ran, together, clock ticks.
+    pub busy_ticks: u64,
     /// Answers that fit no placement: late ones of attempts that were given up.
     pub stale_answers: u64,
     /// Tasks without a final state.
@@ -199,6 +201,19 @@ impl Core {
     #[must_use]
     pub const fn ready_len(&self) -> u64 {
         self.ready_count()
+    }
+
+    /// How long tasks ran, together, clock ticks.
+    #[must_use]
+    pub const fn busy_ticks(&self) -> u64 {
+        self.counts.busy_ticks
+    }
+
+    /// Workers that take tasks.
+    #[must_use]
+    pub fn worker_count(&self) -> u32 {
+        let ready = self.live_slots().iter().filter(|slot| slot.state == SlotState::Ready).count();
+        u32::try_from(ready).unwrap_or(u32::MAX)
     }
 
     /// Whether some task is a batch, of which single tasks may come.

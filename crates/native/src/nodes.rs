@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gristmill_agent::{Agent, AgentOptions, Capacity, Ending};
-use gristmill_client::{Door, DoorOptions};
+use gristmill_client::{Door, DoorOptions, PeerView};
 use gristmill_sync::atomic::Ordering;
+use gristmill_sync::clock::monotonic_ns;
 use gristmill_transport::{ClientKey, KeyError, NodeKey, resolve};
 use gristmill_wire::peer::Ask;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::engine::{Engine, node_options, read_program};
 use crate::error;
@@ -129,16 +130,29 @@ impl Engine {
         self.door().map(Door::troubles).unwrap_or_default()
     }
 
-    /// The nodes that are there: name, whether there is a connection now, and the best round trip in seconds.
-    fn _nodes(&self) -> Vec<(String, bool, f64)> {
+    /// The nodes that are there, a dict each.
+    fn _nodes<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let peers = self.client().map(|client| client.peers()).unwrap_or_default();
-        #[expect(clippy::cast_precision_loss, reason = "for humans")]
-        let seconds = |ns: u64| if ns == u64::MAX { f64::NAN } else { ns as f64 / 1e9 };
-        peers
-            .into_iter()
-            .map(|peer| (peer.name.to_string(), peer.is_connected, seconds(peer.round_trip_ns)))
-            .collect()
+        peers.into_iter().map(|peer| describe(py, &peer)).collect()
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for humans")]
+fn describe<'py>(py: Python<'py>, peer: &PeerView) -> PyResult<Bound<'py, PyDict>> {
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let is_measured = peer.round_trip_ns != u64::MAX;
+    let dict = PyDict::new(py);
+    dict.set_item("name", &*peer.name)?;
+    dict.set_item("connected", peer.is_connected)?;
+    dict.set_item("round_trip_s", is_measured.then(|| seconds(peer.round_trip_ns)))?;
+    dict.set_item("workers", peer.workers)?;
+    dict.set_item("waiting", peer.tasks[0])?;
+    dict.set_item("running", peer.tasks[1])?;
+    dict.set_item("busy_s", seconds(peer.busy_ns))?;
+    dict.set_item("up_s", seconds(monotonic_ns().saturating_sub(peer.since_ns)))?;
+    dict.set_item("sent_bytes", peer.sent_bytes)?;
+    dict.set_item("received_bytes", peer.received_bytes)?;
+    Ok(dict)
 }
 
 /// Runs a node agent until it is told to stop or nobody needs it; gives why it ended and the last thing that went wrong.
@@ -148,7 +162,7 @@ impl Engine {
 /// `ValueError` for a key or an address, `StartError` when it cannot listen, and what a signal handler raises.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "they come one by one from Python")]
-#[pyo3(signature = (key, *, join, listen, name, workers, memory, gpus, labels, patience_s, program, spin_us, opened))]
+#[pyo3(signature = (key, *, join, listen, name, workers, memory, gpus, labels, patience_s, walltime_s, drain_s, program, spin_us, opened))]
 pub fn run_agent(
     py: Python<'_>,
     key: &str,
@@ -160,6 +174,8 @@ pub fn run_agent(
     gpus: u32,
     labels: String,
     patience_s: Option<f64>,
+    walltime_s: Option<f64>,
+    drain_s: f64,
     program: &Bound<'_, PyAny>,
     spin_us: f64,
     opened: &Bound<'_, PyAny>,
@@ -176,6 +192,8 @@ pub fn run_agent(
         name,
         capacity: Capacity { workers, memory, gpus },
         labels,
+        walltime: walltime_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+        drain_time: Duration::try_from_secs_f64(drain_s).unwrap_or_default(),
         patience: patience_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
         prepare: Box::new(move |ask, workers| node_options(ask, workers, &program, spin)),
     };
@@ -197,6 +215,7 @@ pub fn run_agent(
     let ending = thread.join().map_err(|_| PyRuntimeError::new_err("the agent panicked"))?;
     Ok(match ending {
         Ending::Stopped => ("stopped".to_owned(), String::new()),
+        Ending::TimeOver => ("time over".to_owned(), String::new()),
         Ending::Finished => ("finished".to_owned(), String::new()),
         Ending::Idle(text) => ("idle".to_owned(), text),
     })

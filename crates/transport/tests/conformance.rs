@@ -138,7 +138,7 @@ fn a_peer_that_does_not_read_blocks_nobody<K: Kind>() {
 
 /// Sends and receives so many bodies in both directions at once, asleep in between.
 fn exchange(mut channel: impl Channel, count: u64, size: usize) -> impl Channel {
-    let (mut sleeper, mut ready) =
+    let (sleeper, mut ready) =
         (Sleeper::new().expect("there are descriptors"), Vec::<Ready>::new());
     let (mut sent, mut received, mut body) = (0, 0, Vec::new());
     while received < count || sent < count || channel.wants_write() {

@@ -36,6 +36,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"how long it stays without a client ({_PATIENCE_S:g} with --join, else for ever)",
     )
     parser.add_argument(
+        "--walltime",
+        type=float,
+        metavar="SECONDS",
+        help="how long this node can be used (no limit)",
+    )
+    parser.add_argument(
+        "--drain",
+        type=float,
+        default=20.0,
+        metavar="SECONDS",
+        help="how long tasks may finish before the end of the walltime, and after a SIGTERM (20)",
+    )
+    parser.add_argument(
         "--quiet", action="store_true", help="says nothing unless something is wrong"
     )
 
@@ -69,6 +82,8 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
             gpus=options.gpus,
             labels="\n".join(options.label),
             patience_s=patience,
+            walltime_s=options.walltime,
+            drain_s=options.drain,
             program=_world.program(output=True),
             spin_us=50.0 if _native.cpu_count() > 1 else 0.0,
             opened=opened,

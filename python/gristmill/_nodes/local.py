@@ -16,6 +16,8 @@ class LocalNodes(Placement):
     """``count`` agents on this machine with ``workers`` workers each."""
 
     listen = "127.0.0.1:0"
+    #: Further options of the command.
+    options: tuple[str, ...] = ()
 
     def __init__(self, count: int, workers: int) -> None:
         if count < 1 or workers < 1:
@@ -31,7 +33,7 @@ class LocalNodes(Placement):
         command = [sys.executable, "-m", "gristmill._cli", "node", "--quiet", "--join", join]
         for number in range(self.count):
             part = ["--workers", str(self.workers), "--name", f"local{number}"]
-            self.agents.append(subprocess.Popen([*command, *part], env=environment))
+            self.agents.append(subprocess.Popen([*command, *part, *self.options], env=environment))
 
     def end(self) -> None:
         """Tells the agents to leave, and ends those that do not."""

@@ -10,6 +10,10 @@ pub(crate) struct Pulse {
     /// When something came last.
     pub heard_at: u64,
     sent_at: u64,
+    /// Since when there is a link.
+    pub since_ns: u64,
+    /// The other end's last beat.
+    pub last: Beat,
     /// The other end's time in its last beat, and when that came.
     echo: (u64, u64),
     /// From a beat to its echo; the best one counts, others waited somewhere.
@@ -25,6 +29,8 @@ impl Pulse {
             expiry_ns,
             heard_at: now,
             sent_at: 0,
+            since_ns: now,
+            last: Beat::default(),
             echo: (0, 0),
             round_trip_ns: u64::MAX,
             offset_ns: 0,
@@ -60,6 +66,7 @@ impl Pulse {
     /// Takes in a beat that came at `now`.
     pub fn take(&mut self, beat: &Beat, now: u64) {
         self.echo = (beat.sent_ns, now);
+        self.last = *beat;
         if beat.echo_ns == 0 {
             return;
         }

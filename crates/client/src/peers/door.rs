@@ -193,8 +193,10 @@ impl Porter {
         self.kept = Some((talk.dial, grant.lease));
         let Some(channel) = talk.meeting.into_channel() else { return };
         let Ask { beat_ns, expiry_ns, .. } = self.options.ask;
-        let (name, workers) = (theirs.name, grant.workers);
-        let peer = self.client.attach(NewLink { name, channel, beat_ns, expiry_ns, workers });
+        let Grant { workers, ends_in_ns, .. } = *grant;
+        let name = theirs.name;
+        let link = NewLink { name, channel, beat_ns, expiry_ns, workers, ends_in_ns };
+        let peer = self.client.attach(link);
         self.leases.insert(grant.lease, peer);
     }
 

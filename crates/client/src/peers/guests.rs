@@ -89,11 +89,15 @@ impl Inner {
         let function = self.lanes.peer_function(peer, message.function);
         let function = function.ok_or(FrameError::UnknownKind(0))?;
         let place = self.guests.reserve();
-        let accepted = self.accept_guest(peer, &message, (function, place), now);
+        let accepted = if self.is_draining {
+            None
+        } else {
+            self.accept_guest(peer, &message, (function, place), now)
+        };
         let ours = accepted.unwrap_or(TaskId::from_word(u64::MAX));
         let guest = Guest { peer, epoch, theirs, attempt, ours };
         if accepted.is_none() {
-            // It names what is not here, or there is no memory for it: somebody else may have both.
+            // No more are taken, or it names what is not here, or there is no memory for it: somebody else may have both.
             self.guests.free.push(place);
             self.answer(&guest, EndKind::Unstarted, None);
             return Ok(());

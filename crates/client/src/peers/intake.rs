@@ -170,7 +170,15 @@ impl Inner {
                 self.core.peer_recalled(peer);
                 self.call_waiters(<[_]>::is_empty);
             }
-            Control::Drain { .. } => self.core.peer_draining(peer, now, &mut self.lanes),
+            Control::Drain { .. } => {
+                self.core.peer_draining(peer, now, &mut self.lanes);
+                self.lanes.say(peer, &Control::Drained);
+            }
+            Control::Drained => {
+                if let Some(link) = self.lanes.links.get_mut(peer) {
+                    link.is_drained = true;
+                }
+            }
             Control::End { text } | Control::Refuse { text } => self.peer_gone(peer, &text),
         }
         Ok(())
@@ -213,6 +221,24 @@ impl Inner {
         self.tell_news(PeerNews::Gone { peer, name: link.name, text: text.to_owned() });
     }
 
+    /// Takes no more tasks of peers, and gives back what has not started.
+    pub fn drain_guests(&mut self, text: &str) {
+        let now = self.lanes.read_clock();
+        self.is_draining = true;
+        for peer in self.lanes.links.peers() {
+            self.lanes.say(peer, &Control::Drain { text: text.to_owned() });
+        }
+        self.core.withdraw(u32::MAX, now, &mut self.lanes);
+        self.settle();
+        self.flush_links(now);
+    }
+
+    /// Whether nothing of peers is left here, and nothing is on its way.
+    pub fn has_no_guests(&self) -> bool {
+        let mut links = self.lanes.links.peers().filter_map(|peer| self.lanes.links.get(peer));
+        self.core.is_drained() && links.all(|link| link.is_drained && link.is_confirmed())
+    }
+
     /// Tells all peers that nothing more will come.
     pub fn end_links(&mut self, text: &str) {
         for peer in self.lanes.links.peers() {
@@ -229,10 +255,22 @@ impl Inner {
         }
     }
 
+    /// What this side says of itself.
+    fn own_beat(&self) -> Beat {
+        let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        Beat {
+            waiting: count(self.core.ready_len()),
+            running: count(self.core.in_flight()),
+            workers: self.core.worker_count(),
+            busy_ns: self.lanes.scale.to_ns(self.core.busy_ticks()),
+            ..Beat::default()
+        }
+    }
+
     /// Sends beats that are due, and gives up who was silent for too long.
     fn keep_alive(&mut self, now: u64) {
+        let own = self.own_beat();
         for peer in self.lanes.links.peers() {
-            let stats = (self.core.ready_len(), self.core.in_flight());
             let Some(link) = self.lanes.links.get_mut(peer) else { continue };
             if now >= link.pulse.expires_at() {
                 let text = format!("it was not heard for {} s", link.pulse.expiry_s());
@@ -240,8 +278,7 @@ impl Inner {
                 continue;
             }
             if let Some(beat) = link.pulse.due(now).filter(|_| link.is_connected()) {
-                let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-                Beat { waiting: count(stats.0), running: count(stats.1), ..beat }
+                Beat { sent_ns: beat.sent_ns, echo_ns: beat.echo_ns, held_ns: beat.held_ns, ..own }
                     .write(&mut link.out);
                 self.lanes.links.has_outgoing = true;
             }

@@ -55,6 +55,8 @@ pub(crate) struct Link {
     pub answered: Vec<u32>,
     /// Guests whose answers have left, each with the last chunk that may hold its answer.
     unconfirmed: VecDeque<(u64, u32)>,
+    /// The other end has said that it sends nothing more.
+    pub is_drained: bool,
     /// The graph was told that it gets nothing more for now.
     pub is_held: bool,
     /// The system took only a part: it is watched for room.
@@ -91,6 +93,7 @@ impl Link {
             guests: HashMap::default(),
             answered: Vec::new(),
             unconfirmed: VecDeque::new(),
+            is_drained: false,
             is_held: false,
             waits_for_room: false,
             channel: Some(channel),
@@ -167,6 +170,11 @@ impl Link {
             let chunk = self.session.last_submitted();
             self.unconfirmed.extend(self.answered.drain(..).map(|place| (chunk, place)));
         }
+    }
+
+    /// Whether the other end has every answer.
+    pub fn is_confirmed(&self) -> bool {
+        self.unconfirmed.is_empty() && self.answered.is_empty()
     }
 
     /// A guest whose answer the other end has for certain; each once.

@@ -21,6 +21,8 @@ pub struct NewLink {
     pub expiry_ns: u64,
     /// What the other end runs for this one; 0 workers is nothing.
     pub workers: u32,
+    /// How long it does so, nanoseconds; `u64::MAX` is not known.
+    pub ends_in_ns: u64,
 }
 
 /// One link, as it is.
@@ -34,6 +36,14 @@ pub struct PeerView {
     pub is_connected: bool,
     /// From a message to its answer, nanoseconds, at best; `u64::MAX`: not known yet.
     pub round_trip_ns: u64,
+    /// Workers that are up there.
+    pub workers: u32,
+    /// Tasks that wait there, and tasks that its workers have.
+    pub tasks: [u32; 2],
+    /// How long tasks ran there so far, together, nanoseconds.
+    pub busy_ns: u64,
+    /// Since when it is there, monotonic nanoseconds.
+    pub since_ns: u64,
     /// Bytes that went there over the connection of now.
     pub sent_bytes: u64,
     /// Bytes that came from there.
@@ -107,7 +117,8 @@ impl Links {
         let link = Link::new(new.name.into(), epoch, new.channel, pulse);
         self.links[place] = Some(link);
         self.watch(peer);
-        (peer, epoch, PeerOffer { workers: new.workers, round_trip_ns: 0 })
+        let ends_at_ns = now.saturating_add(new.ends_in_ns);
+        (peer, epoch, PeerOffer { workers: new.workers, round_trip_ns: 0, ends_at_ns })
     }
 
     /// Has the sleeper look at a link's connection, as it has to be looked at now.
@@ -143,6 +154,10 @@ impl Links {
                 name: Arc::clone(&link.name),
                 is_connected: link.is_connected(),
                 round_trip_ns: link.pulse.round_trip_ns,
+                workers: link.pulse.last.workers,
+                tasks: [link.pulse.last.waiting, link.pulse.last.running],
+                busy_ns: link.pulse.last.busy_ns,
+                since_ns: link.pulse.since_ns,
                 sent_bytes: bytes(|channel| channel.sent_bytes()),
                 received_bytes: bytes(|channel| channel.received_bytes()),
             })

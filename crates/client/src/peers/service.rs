@@ -65,6 +65,23 @@ impl Client {
         self.lock().lanes.links.views()
     }
 
+    /// Takes no more tasks of peers, and gives back what has not started; what runs goes on.
+    pub fn drain_guests(&self, text: &str) {
+        let mut inner = self.lock();
+        inner.drain_guests(text);
+        self.leave(inner, false);
+    }
+
+    /// Whether nothing of peers is left here, and nothing is on its way.
+    pub fn has_no_guests(&self) -> bool {
+        self.lock().has_no_guests()
+    }
+
+    /// Tells all peers that nothing more will come, which they take for the end of their leases.
+    pub fn end_links(&self, text: &str) {
+        self.lock().end_links(text);
+    }
+
     /// Whether every process is gone.
     pub fn has_ended(&self) -> bool {
         self.lock().has_ended

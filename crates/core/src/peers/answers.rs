@@ -118,6 +118,7 @@ impl Core {
     fn peer_run(&mut self, index: u32, answer: &PeerAnswer) -> Run {
         let has_started =
             !matches!(answer.end, PeerEnd::Unstarted | PeerEnd::Expired | PeerEnd::TooDeep);
+        self.counts.busy_ticks += answer.tags.ran.ticks();
         if matches!(answer.end, PeerEnd::Returned(_) | PeerEnd::Raised(_)) {
             #[expect(clippy::cast_precision_loss, reason = "an estimate")]
             let ran_ns = answer.tags.ran.ticks() as f32 * self.ns_per_tick;

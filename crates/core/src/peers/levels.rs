@@ -59,6 +59,13 @@ impl Levels {
         (head != NOBODY).then_some(head as usize)
     }
 
+    /// The next one after it that has room.
+    pub fn next(&self, place: usize) -> Option<usize> {
+        let Link { level, next, .. } = self.links[place];
+        let next = if next == NOBODY && level == Level::Idle { self.lists[1].head } else { next };
+        (next != NOBODY).then_some(next as usize)
+    }
+
     /// Whether somebody has workers with nothing to do.
     #[inline]
     pub fn has_idle(&self) -> bool {

@@ -8,6 +8,9 @@ use crate::port::{Dispatch, Parents, Port, Sent};
 use crate::task::State;
 use crate::{Config, Content, Core, NONE, Payload, Status};
 
+/// Peers that are looked at for one that lasts long enough.
+const LOOKS_MAX: usize = 64;
+
 /// One task on its way to a peer, which keeps its times itself.
 #[derive(Debug)]
 pub struct Errand<'a> {
@@ -50,7 +53,7 @@ impl Core {
     pub(crate) fn pump_peers(&mut self, port: &mut impl Port) {
         while let Some(first) = self.ready.first()
             && self.batch(first).is_none()
-            && let Some(place) = self.choose_peer()
+            && let Some(place) = self.choose_peer(first)
         {
             let index = self.ready.pop_front(&mut self.tasks).expect("the queue is not empty");
             self.tasks[index].state = State::Loose;
@@ -65,18 +68,30 @@ impl Core {
         }
     }
 
-    /// The peer for the next task: the first of those with most room, for as long as what it got in a row is less than
-    /// another one would need to begin.
+    /// The peer for a task: the first of those with most room, for as long as what it got in a row is less than another
+    /// one would need to begin.
     #[inline]
-    pub(crate) fn choose_peer(&mut self) -> Option<usize> {
-        let first = self.peers.levels.first()?;
+    pub(crate) fn choose_peer(&mut self, index: u32) -> Option<usize> {
+        let mut first = self.peers.levels.first()?;
         let workers = u64::from(self.peers.get(first).offer.workers);
-        if self.peers.streak_ns < self.config.cling_ns.saturating_mul(workers) {
+        if self.peers.streak_ns >= self.config.cling_ns.saturating_mul(workers) {
+            self.peers.streak_ns = 0;
+            self.peers.levels.rotate(first);
+            first = self.peers.levels.first()?;
+        }
+        let run_ns = self.functions[self.tasks[index].function.0 as usize].mean_ns();
+        if self.peers.get(first).has_time_for(run_ns, self.now) {
             return Some(first);
         }
-        self.peers.streak_ns = 0;
-        self.peers.levels.rotate(first);
-        self.peers.levels.first()
+        self.choose_lasting_peer(first, run_ns)
+    }
+
+    /// Of the next few with room, one that lasts long enough.
+    #[cold]
+    fn choose_lasting_peer(&self, first: usize, run_ns: u64) -> Option<usize> {
+        let others = std::iter::successors(Some(first), |&place| self.peers.levels.next(place));
+        let lasts = |place: &usize| self.peers.get(*place).has_time_for(run_ns, self.now);
+        others.take(LOOKS_MAX).find(lasts)
     }
 
     /// Sends a task that is in no list.

@@ -13,6 +13,9 @@ pub struct PeerOffer {
     pub workers: u32,
     /// From a message to its answer, nanoseconds: so much more work has to be under way.
     pub round_trip_ns: u64,
+    /// When it is over, monotonic nanoseconds: what is not expected to be done by then does not go there. `u64::MAX` is
+    /// not known.
+    pub ends_at_ns: u64,
 }
 
 /// One peer, as it is.
@@ -55,7 +58,7 @@ impl Peer {
         is_congested: false,
         is_recalled: false,
         epoch: Epoch(0),
-        offer: PeerOffer { workers: 0, round_trip_ns: 0 },
+        offer: PeerOffer { workers: 0, round_trip_ns: 0, ends_at_ns: u64::MAX },
         in_flight: List::EMPTY,
         backlog_ns: 0,
         followers: List::EMPTY,
@@ -77,6 +80,16 @@ impl Peer {
         let is_shallow = count < config.depth_min.saturating_mul(workers);
         let is_deep = count >= config.depth_max.saturating_mul(workers);
         if is_shallow || (has_window && !is_deep) { Level::Open } else { Level::Shut }
+    }
+
+    /// Whether a task that runs for so long is done before it is over, behind what it has.
+    #[inline]
+    pub fn has_time_for(&self, run_ns: u64, now: u64) -> bool {
+        if self.offer.ends_at_ns == u64::MAX {
+            return true;
+        }
+        let before = self.backlog_ns / u64::from(self.offer.workers.max(1));
+        now.saturating_add(before).saturating_add(run_ns) <= self.offer.ends_at_ns
     }
 
     /// Whether something waits there for a worker.
@@ -193,7 +206,8 @@ impl Core {
             assert_eq!(self.peers.levels.of(place), peer.level(&self.config), "levels are kept");
             assert!(peer.in_flight.len > 0 || peer.backlog_ns == 0, "nothing is no backlog");
         }
-        let best = self.peers.levels.first();
+        let lasts = |place: usize| self.peers.get(place).offer.ends_at_ns == u64::MAX;
+        let best = self.peers.levels.first().filter(|&place| lasts(place));
         assert!(self.ready.is_empty() || best.is_none(), "nothing waits beside a peer with room");
     }
 }

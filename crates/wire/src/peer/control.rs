@@ -18,6 +18,8 @@ pub struct Beat {
     pub running: u32,
     /// Workers that are up.
     pub workers: u32,
+    /// How long tasks ran here so far, together, nanoseconds.
+    pub busy_ns: u64,
 }
 
 impl Beat {
@@ -32,6 +34,7 @@ impl Beat {
                     self.held_ns,
                     u64::from(self.waiting) | (u64::from(self.running) << 32),
                     u64::from(self.workers),
+                    self.busy_ns,
                 ],
             );
         })
@@ -43,7 +46,7 @@ impl Beat {
     /// [`FrameError::Truncated`].
     #[expect(clippy::cast_possible_truncation, reason = "fields of packed words")]
     pub fn read(body: &[u8]) -> Result<Self, FrameError> {
-        let [sent_ns, echo_ns, held_ns, tasks, workers] = Reader::new(body).words()?;
+        let [sent_ns, echo_ns, held_ns, tasks, workers, busy_ns] = Reader::new(body).words()?;
         Ok(Self {
             sent_ns,
             echo_ns,
@@ -51,6 +54,7 @@ impl Beat {
             waiting: tasks as u32,
             running: (tasks >> 32) as u32,
             workers: workers as u32,
+            busy_ns,
         })
     }
 }
@@ -126,6 +130,8 @@ pub enum Control {
         /// Why.
         text: String,
     },
+    /// Nothing more will be sent there: all that was has been.
+    Drained,
     /// Nothing more will come.
     End {
         /// Why.
@@ -158,6 +164,7 @@ impl Control {
                 write_message(out, MessageKind::Recall, fill)
             }
             Self::Recalled => write_message(out, MessageKind::Recalled, |_| {}),
+            Self::Drained => write_message(out, MessageKind::Drained, |_| {}),
             Self::Drain { text } => Self::write_text(out, MessageKind::Drain, text),
             Self::End { text } => Self::write_text(out, MessageKind::End, text),
             Self::Refuse { text } => Self::write_text(out, MessageKind::Refuse, text),
@@ -197,6 +204,7 @@ impl Control {
             }
             MessageKind::Recall => Self::Recall { count: reader.word()? as u32 },
             MessageKind::Recalled => Self::Recalled,
+            MessageKind::Drained => Self::Drained,
             MessageKind::Drain => Self::Drain { text: text() },
             MessageKind::End => Self::End { text: text() },
             MessageKind::Refuse => Self::Refuse { text: text() },
@@ -221,6 +229,7 @@ mod tests {
             Control::Kept { task, attempt: Attempt(6) },
             Control::Recall { count: 5 },
             Control::Recalled,
+            Control::Drained,
             Control::Drain { text: text() },
             Control::End { text: text() },
             Control::Refuse { text: text() },
@@ -234,7 +243,15 @@ mod tests {
 
     #[test]
     fn beats_and_definitions_come_back() {
-        let beat = Beat { sent_ns: 1, echo_ns: 2, held_ns: 3, waiting: 4, running: 5, workers: 6 };
+        let beat = Beat {
+            sent_ns: 1,
+            echo_ns: 2,
+            held_ns: 3,
+            waiting: 4,
+            running: 5,
+            workers: 6,
+            busy_ns: 7,
+        };
         let definition = Definition { function: FunctionId(7), definition: b"code", name: b"name" };
         let mut chunk = Vec::new();
         beat.write(&mut chunk);

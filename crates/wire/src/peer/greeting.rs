@@ -182,13 +182,15 @@ pub struct Grant {
     pub lease: u64,
     /// How many workers it has.
     pub workers: u32,
+    /// How long they can be used, nanoseconds; `u64::MAX` is until it is given back.
+    pub ends_in_ns: u64,
 }
 
 impl Grant {
     /// Appends the message.
     pub fn write(&self, out: &mut Vec<u8>) -> usize {
         write_message(out, MessageKind::Grant, |out| {
-            put_words(out, [self.lease, u64::from(self.workers)]);
+            put_words(out, [self.lease, u64::from(self.workers), self.ends_in_ns]);
         })
     }
 
@@ -198,8 +200,8 @@ impl Grant {
     /// [`FrameError::Truncated`].
     #[expect(clippy::cast_possible_truncation, reason = "the high half is reserved")]
     pub fn read(body: &[u8]) -> Result<Self, FrameError> {
-        let [lease, workers] = Reader::new(body).words()?;
-        Ok(Self { lease, workers: workers as u32 })
+        let [lease, workers, ends_in_ns] = Reader::new(body).words()?;
+        Ok(Self { lease, workers: workers as u32, ends_in_ns })
     }
 }
 
@@ -238,7 +240,7 @@ mod tests {
             program: b"program".to_vec(),
             world: b"world".to_vec(),
         };
-        let grant = Grant { lease: 1, workers: 2 };
+        let grant = Grant { lease: 1, workers: 2, ends_in_ns: 3 };
         let mut chunk = Vec::new();
         greeting().write(&mut chunk);
         ask.write(&mut chunk);

@@ -56,6 +56,8 @@ pub enum MessageKind {
     Withdraw = 14,
     /// A task that was to be withdrawn has started, or is over.
     Kept = 15,
+    /// Nothing more will be sent there: all that was has been.
+    Drained = 16,
 }
 
 impl MessageKind {
@@ -76,6 +78,7 @@ impl MessageKind {
             13 => Self::Drain,
             14 => Self::Withdraw,
             15 => Self::Kept,
+            16 => Self::Drained,
             other => return Err(FrameError::UnknownKind(other)),
         })
     }

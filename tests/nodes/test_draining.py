@@ -1,0 +1,68 @@
+"""Nodes whose end is known beforehand: what has not started runs elsewhere, what runs may finish, and nothing is charged."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from gristmill import Executor
+from gristmill._nodes.local import LocalNodes
+
+import calls
+from stage import Gate, descent
+
+MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
+
+
+def wait_for_nodes(executor: Executor, count: int) -> None:
+    """Looks until so many nodes are there; the watchdog ends a look that never finds them."""
+    while len([node for node in executor._nodes() if node["connected"]]) < count:
+        executor.submit(calls.nothing).result()
+
+
+def test_a_node_that_is_told_to_stop_finishes_what_runs_and_gives_the_rest_back(
+    make_nodes: MakeNodes, gate: Gate
+) -> None:
+    executor, placement = make_nodes(2, 1)
+    wait_for_nodes(executor, 2)
+    held = [executor.submit(calls.enter, gate.path, number) for number in range(6)]
+    first = gate.wait_entered()
+    gate.wait_entered()
+    victim = next(agent for agent in placement.agents if first in descent(agent.pid))
+    os.kill(victim.pid, signal.SIGTERM)
+    gate.open(6)
+    assert [future.result() for future in held] == list(range(6)), "without any budget"
+    assert victim.wait() == 0
+
+
+class ShortLived(LocalNodes):
+    """Agents whose nodes are over after three seconds."""
+
+    options = ("--walltime", "3", "--drain", "1")
+
+
+def test_no_task_is_sent_where_it_would_not_finish(make_nodes: MakeNodes) -> None:
+    executor, _ = make_nodes(1, 1, kind=ShortLived)
+    executor.submit(time.sleep, 0.8).result()
+    started = [executor.submit(time.sleep, 0.8) for _ in range(5)]
+    while any(node["connected"] for node in executor._nodes()):
+        pass
+    done = [future for future in started if future.done()]
+    assert len(done) < 5
+    assert all(future.exception() is None for future in done)
+    assert not any(future.running() for future in started if future not in done)
+
+
+def test_use_is_counted(make_nodes: MakeNodes) -> None:
+    executor, _ = make_nodes(1, 1)
+    executor.submit(time.sleep, 0.2).result()
+    while (node := executor._nodes()[0])["busy_s"] < 0.2:
+        executor.submit(calls.nothing).result()
+    assert node["workers"] == 1
+    assert node["up_s"] > 0.2
+    assert node["sent_bytes"] > 0
+    assert node["round_trip_s"] == pytest.approx(0, abs=1)
