@@ -12,6 +12,7 @@ mod batch;
 mod bundle;
 mod client;
 mod drain;
+mod explain;
 mod functions;
 #[cfg(fuzzing)]
 pub mod fuzzing;

@@ -39,6 +39,7 @@ mod steal;
 mod submit;
 mod task;
 mod timers;
+mod whereabouts;
 
 pub use answer::AnswerOutcome;
 pub use cancel::{CancelMode, CancelOutcome};
@@ -52,6 +53,7 @@ pub use port::{CallProgress, Dispatch, KillReason, Parents, Port, Progress, Sent
 pub use slots::SlotState;
 pub use stats::{Load, SlotStats, Stats, Tags, TaskView};
 pub use submit::{Submission, SubmitError};
+pub use whereabouts::Whereabouts;
 
 pub use gristmill_wire::{Attempt, Epoch, FunctionId, PeerId, SlotId, TaskId};
 

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::Core;
-use crate::Status;
 use crate::machine::Phase;
 use crate::outcome::Content;
 use crate::port::Port;
 use crate::slots::SlotState;
 use crate::task::State;
+use crate::{Core, StartFailure, Status};
 
 impl Core {
     /// Accepts no more tasks from outside. What is outstanding runs to its end, or with `cancels`
@@ -51,6 +50,14 @@ impl Core {
     pub fn poison(&mut self, reason: &str, now: u64, port: &mut impl Port) {
         self.now = now;
         self.break_down(Phase::Poisoned(reason.into()), port);
+        self.wind_down(port);
+    }
+
+    /// Ends everything because no worker can be had, for this reason.
+    pub fn give_up_workers(&mut self, text: &str, now: u64, port: &mut impl Port) {
+        self.now = now;
+        let failure = StartFailure { text: text.into(), permanent: true };
+        self.break_down(Phase::Broken(Arc::new(failure)), port);
         self.wind_down(port);
     }
 

@@ -10,12 +10,13 @@ use gristmill_sync::atomic::Ordering;
 use gristmill_sync::clock::monotonic_ns;
 use gristmill_transport::{ClientKey, KeyError, NodeKey, resolve};
 use gristmill_wire::peer::Ask;
-use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::engine::{Engine, node_options, read_program};
 use crate::error;
+use crate::future::FutureRef;
 
 /// The longest wait before signals are looked at.
 const SLICE: Duration = Duration::from_millis(50);
@@ -128,6 +129,28 @@ impl Engine {
     /// Why nodes that should be there are not: what went wrong with which last.
     fn _node_troubles(&self) -> Vec<(String, String)> {
         self.door().map(Door::troubles).unwrap_or_default()
+    }
+
+    /// Fails every task with `StartError`, and refuses more: no worker can be had, for this reason.
+    fn _give_up_workers(&self, py: Python<'_>, text: &str) {
+        if let Some(client) = self.client() {
+            py.detach(|| client.give_up_workers(text));
+        }
+    }
+
+    /// Says why the task of a future does not run yet, or where it is, in a few sentences.
+    ///
+    /// # Errors
+    /// `TypeError` for what is no future of this executor.
+    fn explain(&self, py: Python<'_>, future: &Bound<'_, PyAny>) -> PyResult<String> {
+        let own = FutureRef::from_ptr(py, future.as_ptr())
+            .filter(|future| std::ptr::eq(future.engine(), self));
+        let task = own.map(FutureRef::task).ok_or_else(|| {
+            PyTypeError::new_err("only a future that this executor gave can be explained by it")
+        })?;
+        let client = self.running_client(py)?;
+        let troubles = self._node_troubles();
+        Ok(py.detach(|| client.explain(task, &troubles)))
     }
 
     /// The nodes that are there, a dict each.

@@ -82,6 +82,19 @@ impl Client {
         self.lock().end_links(text);
     }
 
+    /// Fails every task, and refuses more: no worker can be had, for this reason.
+    pub fn give_up_workers(&self, text: &str) {
+        let mut inner = self.lock();
+        let now = inner.lanes.read_clock();
+        let Inner { core, lanes, .. } = &mut *inner;
+        core.give_up_workers(text, now, lanes);
+        inner.settle();
+        inner.flush_links(now);
+        inner.call_waiters(|_| true);
+        self.leave(inner, false);
+        self.kick_leader();
+    }
+
     /// Whether every process is gone.
     pub fn has_ended(&self) -> bool {
         self.lock().has_ended
