@@ -18,7 +18,7 @@ use crate::inner::{Inner, Shared};
 use crate::lanes::{Lanes, handle};
 use crate::options::{ClientOptions, LinkUse, StartError};
 use crate::outcome::{Ended, TagTimes, TaskLook};
-use crate::peers::Links;
+use crate::peers::{LinkWork, Links};
 use crate::tree::Tree;
 
 /// Submits in a row that share a reading of the clock: the resolution of the tag `submitted` in such a loop.

@@ -7,6 +7,7 @@ use gristmill_wire::{ANSWER_WORDS, AnswerFrame, FrameError, Kind, PayloadKind, S
 use crate::inner::Inner;
 use crate::lanes::{Lanes, Order};
 use crate::lead::Leader;
+use crate::peers::LinkWork;
 
 /// One record, copied out of a result ring.
 pub(crate) enum Arrival {

@@ -112,8 +112,8 @@ impl Functions {
     }
 
     /// How many ids are in use.
-    #[cfg(test)]
-    pub fn len(&self) -> usize {
+    #[must_use]
+    pub fn used_count(&self) -> usize {
         self.entries.len() - self.free.len()
     }
 }
@@ -137,7 +137,7 @@ mod tests {
         functions.use_again(first);
         functions.release(first);
         functions.release(first);
-        assert_eq!(functions.len(), 0);
+        assert_eq!(functions.used_count(), 0);
         let second = functions.define(b"two", "two");
         assert_eq!(second, first, "the id is used again");
         assert!(!functions.is_told(second, SlotId(70)));

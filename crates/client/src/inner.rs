@@ -16,7 +16,7 @@ use crate::lanes::Lanes;
 use crate::lead::Lead;
 use crate::nested::Nested;
 use crate::outcome::Ended;
-use crate::peers::{Guests, PeerNews, is_guest};
+use crate::peers::{Guests, LinkWork, PeerNews, is_guest};
 use crate::tree::Tree;
 use crate::wait::Waiter;
 
@@ -90,14 +90,10 @@ pub(crate) struct Inner {
     pub has_ended: bool,
     /// Tasks of peers.
     pub guests: Guests,
-    /// No more of them are taken.
-    pub is_draining: bool,
     /// What the layers above should know of peers.
     pub news: VecDeque<PeerNews>,
     /// Woken with each of those.
     pub door: Option<Waker>,
-    /// Where messages are read from.
-    pub chunk: Vec<u8>,
 }
 
 impl Inner {
@@ -121,10 +117,8 @@ impl Inner {
             views: HashSet::new(),
             has_ended: false,
             guests: Guests::default(),
-            is_draining: false,
             news: VecDeque::new(),
             door: None,
-            chunk: Vec::new(),
         }
     }
 

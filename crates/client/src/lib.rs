@@ -35,12 +35,14 @@ mod watcher;
 pub use batch::{CallBatch, Pending, Taken};
 pub use bundle::Encoded;
 pub use client::{Call, Client};
+pub use functions::Functions;
 pub use options::{ClientOptions, LinkUse, StartError};
 pub use outcome::{Ended, TagTimes, TaskLook};
 pub use outstanding::Outstanding;
 pub use peers::{
-    Door, DoorOptions, Host, Meeting, NewLink, PeerNews, PeerView, Reception, ReceptionError, Talk,
-    Turn, disagreement,
+    Door, DoorOptions, Guests, Host, LinkHome, LinkPort, LinkSizes, LinkWork, Links, Meeting,
+    NewLink, Parts, PayloadStore, PeerNews, PeerView, Reception, ReceptionError, Sending, Talk,
+    Turn, disagreement, is_guest,
 };
 pub use results::{CallResult, CallValue, Results};
 pub use tree::{INTERRUPT_SIGNAL, THREADED_EXIT_CODE};

@@ -15,6 +15,7 @@ use gristmill_wire::{
 
 use crate::bundle::Bundles;
 use crate::lanes::{Lane, Lanes, Order, handle, split_handle};
+use crate::peers::Sending;
 
 /// Why a record is not in its ring.
 enum Unsent {

@@ -13,6 +13,7 @@ use gristmill_wire::{Epoch, Kind, SlotId};
 use crate::inner::Inner;
 use crate::lanes::{Lane, Order, next_epoch};
 use crate::outcome::cause_text;
+use crate::peers::LinkWork;
 use crate::port::call_progress;
 
 /// The signal that makes a worker look whether it is to be interrupted.

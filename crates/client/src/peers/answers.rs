@@ -4,7 +4,7 @@ use gristmill_core::{LossCause, LossReport, Payload, PeerAnswer, PeerEnd, Tags};
 use gristmill_wire::peer::{AnswerMessage, EndKind, LossFrame, Parted};
 use gristmill_wire::{FrameError, PeerId, Span};
 
-use crate::inner::Inner;
+use super::home::{LinkHome, LinkPort, Parts};
 use crate::lanes::Lanes;
 
 /// The number of a cause of loss on the wire, and what goes with it.
@@ -33,7 +33,7 @@ fn cause(frame: &LossFrame) -> Result<LossCause, FrameError> {
 
 impl Lanes {
     /// Takes in what came with a task, or an answer. An error is a sentence: there is no memory for it.
-    pub(super) fn receive_parted(&mut self, parted: &Parted<'_>) -> Result<Payload, String> {
+    pub(super) fn take_parted(&mut self, parted: &Parted<'_>) -> Result<Payload, String> {
         if parted.parts.is_empty() {
             return Ok(Payload::copy_from(parted.bytes));
         }
@@ -43,16 +43,12 @@ impl Lanes {
     }
 }
 
-impl Inner {
+/// Taking answers in.
+pub(super) trait AnswerWork: LinkHome {
     /// Takes in one answer.
-    pub(super) fn take_answer(
-        &mut self,
-        peer: PeerId,
-        body: &[u8],
-        now: u64,
-    ) -> Result<(), FrameError> {
+    fn take_answer(&mut self, peer: PeerId, body: &[u8], now: u64) -> Result<(), FrameError> {
         let message = AnswerMessage::read(body)?;
-        let Some(link) = self.lanes.links.get(peer) else { return Ok(()) };
+        let Some(link) = self.links().get(peer) else { return Ok(()) };
         let started_ns = link.pulse.own_ns(message.started_ns);
         let node = &link.name;
         let end = match message.end {
@@ -76,7 +72,7 @@ impl Inner {
             EndKind::Unstarted => PeerEnd::Unstarted,
             EndKind::TooDeep => PeerEnd::TooDeep,
             kind @ (EndKind::Returned | EndKind::Raised | EndKind::TimedOut) => {
-                let payload = self.lanes.receive_parted(&message.payload);
+                let payload = self.port_mut().receive_parted(&message.payload);
                 match (kind, payload) {
                     (EndKind::Returned, Ok(value)) => PeerEnd::Returned(value),
                     (EndKind::TimedOut, Ok(raised)) => PeerEnd::TimedOut(Some(raised)),
@@ -89,16 +85,17 @@ impl Inner {
         };
         let tags = self.peer_tags(&message, started_ns);
         let answer = PeerAnswer { task: message.task, attempt: message.attempt, end, tags };
-        let _ = self.core.peer_answered(peer, answer, now, &mut self.lanes);
+        let Parts { core, port, .. } = self.parts();
+        let _ = core.peer_answered(peer, answer, now, port);
         Ok(())
     }
 
     /// The tags of a run in ticks of this side.
     fn peer_tags(&self, message: &AnswerMessage<'_>, started_ns: u64) -> Tags {
-        let scale = self.lanes.scale;
+        let scale = self.port().scale();
         let span = |span: Span| Span::from_ticks(scale.from_ns(span.ticks()));
-        let view = self.core.submitted_ticks(message.task).unwrap_or(0);
-        let drained = self.lanes.now_ticks();
+        let view = self.core().submitted_ticks(message.task).unwrap_or(0);
+        let drained = self.port().now_ticks();
         // The clocks agree up to half a round trip: a run lies between its submission and its answer.
         let started = scale.from_ns(started_ns).clamp(view, drained.max(view));
         Tags {
@@ -111,3 +108,5 @@ impl Inner {
         }
     }
 }
+
+impl<H: LinkHome> AnswerWork for H {}

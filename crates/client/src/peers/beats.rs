@@ -4,7 +4,7 @@ use gristmill_wire::peer::Beat;
 
 /// How often to beat, and how long silence may last. Times are monotonic nanoseconds of this side.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pulse {
+pub struct Pulse {
     beat_ns: u64,
     expiry_ns: u64,
     /// When something came last.

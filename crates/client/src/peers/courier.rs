@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use gristmill_transport::Sleeper;
 
+use super::intake::LinkWork;
 use crate::client::Client;
 
 /// The longest sleep: whatever was missed is found after it.

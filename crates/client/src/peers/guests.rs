@@ -9,14 +9,14 @@ use gristmill_wire::peer::{
 use gristmill_wire::{Attempt, Epoch, FrameError, FunctionId, PeerId, Span, TaskId};
 
 use super::answers::cause_word;
+use super::home::{LinkHome, LinkPort, Parts, PayloadStore};
 use super::link::Link;
-use super::sending::put_payload;
-use crate::inner::Inner;
+use super::sending::Sending;
 use crate::lanes::{handle, split_handle};
 
 /// Whose task it is, until it is final.
 #[derive(Debug, Clone, Copy)]
-struct Guest {
+pub(super) struct Guest {
     peer: PeerId,
     epoch: Epoch,
     /// Its id there.
@@ -31,12 +31,20 @@ const GUEST: u32 = 1 << 31;
 
 /// Tasks of peers that are not final, or whose answers their peers have not confirmed: until then others may name them.
 #[derive(Debug, Default)]
-pub(crate) struct Guests {
+pub struct Guests {
     entries: Vec<Option<Guest>>,
     free: Vec<u32>,
+    /// No more are taken.
+    pub is_draining: bool,
 }
 
 impl Guests {
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
     /// A place for one, which is filled when it has been accepted.
     fn reserve(&mut self) -> u32 {
         if let Some(place) = self.free.pop() {
@@ -62,34 +70,31 @@ impl Guests {
 
 /// Whether a handle is that of a peer's task.
 #[inline]
-pub(crate) const fn is_guest(handle: u64) -> bool {
+#[must_use]
+pub const fn is_guest(handle: u64) -> bool {
     split_handle(handle).1 & GUEST != 0
 }
 
 /// What came with a task.
 #[derive(Debug, Default)]
-struct Taken {
+pub(super) struct Taken {
     /// The tasks here whose results it needs.
     parents: Vec<TaskId>,
     /// Of these, those that were made for it.
     values: Vec<TaskId>,
 }
 
-impl Inner {
+/// Taking tasks in, and answering them.
+pub(super) trait GuestWork: LinkHome {
     /// Takes in one task.
-    pub(super) fn take_task(
-        &mut self,
-        peer: PeerId,
-        body: &[u8],
-        now: u64,
-    ) -> Result<(), FrameError> {
+    fn take_task(&mut self, peer: PeerId, body: &[u8], now: u64) -> Result<(), FrameError> {
         let message = TaskMessage::read(body)?;
-        let Some(link) = self.lanes.links.get(peer) else { return Ok(()) };
+        let Some(link) = self.links().get(peer) else { return Ok(()) };
         let (theirs, attempt, epoch) = (message.task, message.attempt, link.epoch);
-        let function = self.lanes.peer_function(peer, message.function);
+        let function = self.port().peer_function(peer, message.function);
         let function = function.ok_or(FrameError::UnknownKind(0))?;
-        let place = self.guests.reserve();
-        let accepted = if self.is_draining {
+        let place = self.parts().guests.reserve();
+        let accepted = if self.guests().is_draining {
             None
         } else {
             self.accept_guest(peer, &message, (function, place), now)
@@ -98,12 +103,12 @@ impl Inner {
         let guest = Guest { peer, epoch, theirs, attempt, ours };
         if accepted.is_none() {
             // No more are taken, or it names what is not here, or there is no memory for it: somebody else may have both.
-            self.guests.free.push(place);
+            self.parts().guests.free.push(place);
             self.answer(&guest, EndKind::Unstarted, None);
             return Ok(());
         }
-        self.guests.entries[place as usize] = Some(guest);
-        if let Some(link) = self.lanes.links.get_mut(peer) {
+        self.parts().guests.entries[place as usize] = Some(guest);
+        if let Some(link) = self.links_mut().get_mut(peer) {
             link.guests.insert(theirs, place);
         }
         Ok(())
@@ -125,19 +130,20 @@ impl Inner {
                 function,
                 payload,
                 handle: handle(function, place | GUEST),
-                submitted_ticks: self.lanes.now_ticks(),
+                submitted_ticks: self.port().now_ticks(),
                 parents: &taken.parents,
                 options: options.as_ref(),
                 origin: Origin::External,
             };
-            self.lanes.functions.use_again(function);
-            let submitted = self.core.submit(submission, now, &mut self.lanes);
+            let Parts { core, port, .. } = self.parts();
+            port.writing().1.use_again(function);
+            let submitted = core.submit(submission, now, port);
             if submitted.is_err() {
                 self.release_function(function);
             }
             submitted.ok()
         });
-        taken.values.into_iter().for_each(|value| self.core.release(value));
+        taken.values.into_iter().for_each(|value| self.parts().core.release(value));
         submitted
     }
 
@@ -154,32 +160,32 @@ impl Inner {
                     taken.parents.push(self.guest_of(peer, task, attempt)?.ours);
                 }
                 ParentResult::Value(parted) => {
-                    let value = self.lanes.receive_parted(&parted).ok()?;
-                    let task = self.core.insert_value(value);
+                    let value = self.port_mut().receive_parted(&parted).ok()?;
+                    let task = self.parts().core.insert_value(value);
                     taken.parents.push(task);
                     taken.values.push(task);
                 }
             }
         }
-        self.lanes.receive_parted(&message.payload).ok()
+        self.port_mut().receive_parted(&message.payload).ok()
     }
 
     /// A peer's task, by its id there.
     fn guest_of(&self, peer: PeerId, task: TaskId, attempt: Attempt) -> Option<Guest> {
-        let place = *self.lanes.links.get(peer)?.guests.get(&task)?;
-        self.guests.get(place).filter(|guest| guest.attempt == attempt).copied()
+        let place = *self.links().get(peer)?.guests.get(&task)?;
+        self.guests().get(place).filter(|guest| guest.attempt == attempt).copied()
     }
 
     /// Notes what a peer's function id stands for from now on.
-    pub(super) fn take_definition(
+    fn take_definition(
         &mut self,
         peer: PeerId,
         function: FunctionId,
         definition: &[u8],
         name: &str,
     ) {
-        let ours = self.lanes.functions.define(definition, name);
-        let Some(link) = self.lanes.links.get_mut(peer) else { return };
+        let ours = self.port_mut().writing().1.define(definition, name);
+        let Some(link) = self.links_mut().get_mut(peer) else { return };
         let place = function.0 as usize;
         if link.functions.len() <= place {
             link.functions.resize(place + 1, None);
@@ -189,14 +195,15 @@ impl Inner {
         }
     }
 
-    pub(super) fn release_function(&mut self, function: FunctionId) {
-        if self.lanes.functions.release(function) {
-            self.lanes.freed_functions.push(function);
+    fn release_function(&mut self, function: FunctionId) {
+        let port = self.port_mut();
+        if port.writing().1.release(function) {
+            port.function_freed(function);
         }
     }
 
     /// Stops a peer's task as far as it has come.
-    pub(super) fn stop_guest(
+    fn stop_guest(
         &mut self,
         peer: PeerId,
         task: TaskId,
@@ -206,49 +213,45 @@ impl Inner {
     ) {
         if let Some(guest) = self.guest_of(peer, task, attempt) {
             let mode = CancelMode::Running { grace_ns: Some(grace_ns) };
-            let _ = self.core.cancel(guest.ours, mode, now, &mut self.lanes);
+            let Parts { core, port, .. } = self.parts();
+            let _ = core.cancel(guest.ours, mode, now, port);
         }
     }
 
     /// Cancels a peer's task that has not started, or says that it has.
-    pub(super) fn withdraw_guest(
-        &mut self,
-        peer: PeerId,
-        task: TaskId,
-        attempt: Attempt,
-        now: u64,
-    ) {
-        let outcome = self
-            .guest_of(peer, task, attempt)
-            .map(|guest| self.core.cancel(guest.ours, CancelMode::Unstarted, now, &mut self.lanes));
+    fn withdraw_guest(&mut self, peer: PeerId, task: TaskId, attempt: Attempt, now: u64) {
+        let guest = self.guest_of(peer, task, attempt);
+        let Parts { core, port, .. } = self.parts();
+        let outcome = guest.map(|guest| core.cancel(guest.ours, CancelMode::Unstarted, now, port));
         if outcome != Some(CancelOutcome::Cancelled) {
-            self.lanes.say(peer, &Control::Kept { task, attempt });
+            self.port_mut().say(peer, &Control::Kept { task, attempt });
         }
     }
 
     /// A peer is gone: nobody will ask for its tasks' results, and those that have not started need not.
-    pub(super) fn drop_guests(&mut self, places: impl Iterator<Item = u32>, now: u64) {
+    fn drop_guests(&mut self, places: impl Iterator<Item = u32>, now: u64) {
         for place in places {
-            let Some(&guest) = self.guests.get(place) else { continue };
-            if self.core.is_final(guest.ours) {
+            let Some(&guest) = self.guests().get(place) else { continue };
+            if self.core().is_final(guest.ours) {
                 self.dismiss(place);
             } else {
                 let mode = CancelMode::Running { grace_ns: None };
-                let _ = self.core.cancel(guest.ours, mode, now, &mut self.lanes);
+                let Parts { core, port, .. } = self.parts();
+                let _ = core.cancel(guest.ours, mode, now, port);
             }
         }
     }
 
     /// A peer has these answers: its tasks will not be named any more.
-    pub(super) fn release_confirmed(&mut self, peer: PeerId) {
-        while let Some(place) = self.lanes.links.get_mut(peer).and_then(Link::next_confirmed) {
+    fn release_confirmed(&mut self, peer: PeerId) {
+        while let Some(place) = self.links_mut().get_mut(peer).and_then(Link::next_confirmed) {
             self.dismiss(place);
         }
     }
 
     fn dismiss(&mut self, place: u32) {
-        let Some(guest) = self.guests.leave(place) else { return };
-        if let Some(link) = self.lanes.links.get_mut(guest.peer)
+        let Some(guest) = self.parts().guests.leave(place) else { return };
+        if let Some(link) = self.links_mut().get_mut(guest.peer)
             && link.guests.get(&guest.theirs) == Some(&place)
         {
             link.guests.remove(&guest.theirs);
@@ -257,26 +260,27 @@ impl Inner {
     }
 
     /// Tells a peer that its task is final here.
-    pub(crate) fn answer_guest(&mut self, task: TaskId, handle: u64) {
+    fn tell_end(&mut self, task: TaskId, handle: u64) {
         let (_, word) = split_handle(handle);
         let place = word & !GUEST;
-        let Some(&guest) = self.guests.get(place) else { return };
-        let link = self.lanes.links.get(guest.peer);
+        let Some(&guest) = self.guests().get(place) else { return };
+        let link = self.links().get(guest.peer);
         if link.is_none_or(|link| link.epoch != guest.epoch) {
             return self.dismiss(place);
         }
-        if let Some(view) = self.core.task(task) {
+        if let Some(view) = self.core().task(task) {
             let (kind, loss) = end_of(view.has_started, view.outcome.as_ref());
             self.answer(&guest, kind, loss);
         }
-        if let Some(link) = self.lanes.links.get_mut(guest.peer) {
+        if let Some(link) = self.links_mut().get_mut(guest.peer) {
             link.answered.push(place);
         }
     }
 
     fn answer(&mut self, guest: &Guest, end: EndKind, loss: Option<LossFrame>) {
-        let scale = self.lanes.scale;
-        let view = self.core.task(guest.ours);
+        let Parts { core, port, .. } = self.parts();
+        let scale = port.scale();
+        let view = core.task(guest.ours);
         let tags = view.map(|view| view.tags).unwrap_or_default();
         let span = |span: Span| Span::from_ticks(scale.to_ns(span.ticks()));
         let message = AnswerMessage {
@@ -290,20 +294,22 @@ impl Inner {
             payload: Parted::default(),
             loss,
         };
-        let bundles = &self.lanes.bundles;
-        let Some(link) = self.lanes.links.get_mut(guest.peer) else { return };
+        let (links, _, store) = port.writing();
+        let Some(link) = links.get_mut(guest.peer) else { return };
         message.write(&mut link.out, |out| match view.and_then(|view| view.outcome) {
             Some(Outcome::Returned(payload) | Outcome::Raised(payload)) => {
-                put_payload(payload, bundles, out);
+                store.put(payload, out);
             }
             Some(Outcome::TimedOut { raised: Some(payload), .. }) => {
-                put_payload(payload, bundles, out);
+                store.put(payload, out);
             }
             _ => Parted::put_plain(out, &[]),
         });
-        self.lanes.links.has_outgoing = true;
+        links.has_outgoing = true;
     }
 }
+
+impl<H: LinkHome> GuestWork for H {}
 
 /// What an outcome is in an answer.
 fn end_of(has_started: bool, outcome: Option<&Outcome<'_>>) -> (EndKind, Option<LossFrame>) {

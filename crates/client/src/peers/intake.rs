@@ -5,10 +5,14 @@ use std::sync::Arc;
 use gristmill_core::{LossCause, LossReport};
 use gristmill_transport::{Channel, Flushed};
 use gristmill_wire::peer::{Beat, Control, Definition, MessageKind, Messages};
-use gristmill_wire::{Epoch, FrameError, PeerId, SlotId};
+use gristmill_wire::{Epoch, FrameError, PeerId, SlotId, TaskId};
 
+use super::answers::AnswerWork;
+use super::guests::GuestWork;
+use super::home::{LinkHome, LinkPort, Parts};
 use super::link::LinkError;
 use super::links::NewLink;
+use super::sending::Sending;
 use crate::inner::Inner;
 
 /// What the layers above should know of peers.
@@ -35,14 +39,16 @@ pub enum PeerNews {
 /// Bytes that gather, in a loop of submits, before they are handed over: about two hundred small tasks.
 const PASSING_SIZE: usize = 8 << 10;
 
-impl Inner {
+/// What an engine with links does with them.
+pub trait LinkWork: LinkHome {
     /// Takes a link in; tasks go there from now on.
-    pub fn attach(&mut self, new: NewLink) -> PeerId {
-        let now = self.lanes.read_clock();
-        let (peer, epoch, offer) = self.lanes.links.insert(new, now);
-        self.lanes.forget_told(peer);
+    fn attach(&mut self, new: NewLink) -> PeerId {
+        let now = self.port_mut().read_clock();
+        let (peer, epoch, offer) = self.links_mut().insert(new, now);
+        self.port_mut().forget_told(peer);
         if offer.workers > 0 {
-            self.core.peer_joined(peer, epoch, offer, now, &mut self.lanes);
+            let Parts { core, port, .. } = self.parts();
+            core.peer_joined(peer, epoch, offer, now, port);
         }
         self.drain_links();
         self.flush_links(now);
@@ -50,18 +56,13 @@ impl Inner {
     }
 
     /// Goes on with a link over another connection, whose other end has `received` chunks. False: the link is gone.
-    pub fn reattach(
-        &mut self,
-        peer: PeerId,
-        channel: Box<dyn Channel + Send>,
-        received: u64,
-    ) -> bool {
-        let now = self.lanes.read_clock();
-        self.lanes.links.disconnect(peer);
-        let Some(link) = self.lanes.links.get_mut(peer) else { return false };
+    fn reattach(&mut self, peer: PeerId, channel: Box<dyn Channel + Send>, received: u64) -> bool {
+        let now = self.port_mut().read_clock();
+        self.links_mut().disconnect(peer);
+        let Some(link) = self.links_mut().get_mut(peer) else { return false };
         let resumed = link.resume(channel, received);
         link.pulse.heard_at = now;
-        self.lanes.links.watch(peer);
+        self.links().watch(peer);
         if let Err(error) = resumed {
             self.link_failed(peer, &error);
             return false;
@@ -73,34 +74,103 @@ impl Inner {
 
     /// Takes in all that came; gives how many messages came. The clock was read just now; what is to leave because of it
     /// is handed over by [`Self::flush_links`].
-    pub fn drain_links(&mut self) -> usize {
-        let now = self.lanes.now();
-        let mut chunk = std::mem::take(&mut self.chunk);
+    fn drain_links(&mut self) -> usize {
+        let now = self.port().now();
+        let mut chunk = std::mem::take(&mut self.links_mut().chunk);
         let mut count = 0;
-        for peer in self.lanes.links.peers() {
+        for peer in self.links().peers() {
             count += self.drain_link(peer, &mut chunk, now);
         }
-        self.chunk = chunk;
+        self.links_mut().chunk = chunk;
         self.keep_alive(now);
         count
     }
 
-    /// What a submit does in passing.
-    pub fn links_in_passing(&mut self, now: u64) {
-        let is_ready = self.lanes.links.leader_sleeper().is_some_and(|sleeper| sleeper.is_ready());
-        if is_ready && self.drain_links() > 0 {
-            self.attended();
+    /// Nothing more will come from a peer, nor go there.
+    fn peer_gone(&mut self, peer: PeerId, text: &str) {
+        let now = self.port().now();
+        let Some(link) = self.links_mut().remove(peer) else { return };
+        let report = LossReport {
+            slot: SlotId(0),
+            epoch: Epoch(0),
+            pid: 0,
+            cause: LossCause::Node,
+            node: (*link.name).into(),
+            oom: false,
+            killed_for: None,
+            detail: text.into(),
+        };
+        let Parts { core, port, .. } = self.parts();
+        core.peer_lost(peer, link.epoch, report, now, port);
+        self.drop_guests(link.guests.into_values(), now);
+        link.functions.into_iter().flatten().for_each(|function| self.release_function(function));
+        self.port_mut().forget_told(peer);
+        self.tell_news(PeerNews::Gone { peer, name: link.name, text: text.to_owned() });
+    }
+
+    /// Takes no more tasks of peers, and gives back what has not started.
+    fn drain_guests(&mut self, text: &str) {
+        let now = self.port_mut().read_clock();
+        let Parts { core, port, guests } = self.parts();
+        guests.is_draining = true;
+        for peer in port.links().peers() {
+            port.say(peer, &Control::Drain { text: text.to_owned() });
         }
-        let mut links = self.lanes.links.peers().filter_map(|peer| self.lanes.links.get(peer));
-        if links.any(|link| link.out.len() >= PASSING_SIZE) {
-            self.flush_links(now);
+        core.withdraw(u32::MAX, now, port);
+        self.settle();
+        self.flush_links(now);
+    }
+
+    /// Whether nothing of peers is left here, and nothing is on its way.
+    fn has_no_guests(&self) -> bool {
+        let mut links = self.links().peers().filter_map(|peer| self.links().get(peer));
+        self.core().is_drained() && links.all(|link| link.is_drained && link.is_confirmed())
+    }
+
+    /// Tells all peers that nothing more will come.
+    fn end_links(&mut self, text: &str) {
+        for peer in self.links().peers() {
+            self.port_mut().say(peer, &Control::End { text: text.to_owned() });
+        }
+        let now = self.port().now();
+        self.flush_links(now);
+    }
+
+    /// Hands over what is to leave.
+    fn flush_links(&mut self, now: u64) {
+        // What leaves makes room for tasks, which are to leave as well.
+        for _ in 0..2 {
+            self.links_mut().has_outgoing = false;
+            self.links_mut().waits_for_room = false;
+            for peer in self.links().peers() {
+                self.flush_link(peer, now);
+            }
+            if !self.links().has_outgoing {
+                break;
+            }
         }
     }
 
+    /// When a link is to be looked at, whatever comes.
+    fn next_link_wake(&self) -> Option<u64> {
+        let links = self.links().peers().filter_map(|peer| self.links().get(peer));
+        links.map(|link| link.pulse.next_beat().min(link.pulse.expires_at())).min()
+    }
+
+    /// Tells a peer that its task is final here: due for each task whose handle is that of a guest, once it is final.
+    fn answer_guest(&mut self, task: TaskId, handle: u64) {
+        self.tell_end(task, handle);
+    }
+}
+
+impl<H: LinkHome> LinkWork for H {}
+
+/// The steps of that.
+trait LinkSteps: LinkHome {
     fn drain_link(&mut self, peer: PeerId, chunk: &mut Vec<u8>, now: u64) -> usize {
         let mut count = 0;
         loop {
-            let Some(link) = self.lanes.links.get_mut(peer) else { return count };
+            let Some(link) = self.links_mut().get_mut(peer) else { return count };
             match link.receive(chunk) {
                 Ok(false) => {
                     self.release_confirmed(peer);
@@ -134,7 +204,7 @@ impl Inner {
                 }
                 MessageKind::Beat => {
                     let beat = Beat::read(body)?;
-                    if let Some(link) = self.lanes.links.get_mut(peer) {
+                    if let Some(link) = self.links_mut().get_mut(peer) {
                         link.pulse.take(&beat, now);
                     }
                 }
@@ -157,25 +227,27 @@ impl Inner {
             }
             Control::Withdraw { task, attempt } => self.withdraw_guest(peer, task, attempt, now),
             Control::Kept { task, attempt } => {
-                self.core.peer_kept(peer, task, attempt);
+                self.parts().core.peer_kept(peer, task, attempt);
                 self.call_waiters(|tasks| tasks.contains(&task));
             }
             Control::Recall { count } => {
-                self.core.withdraw(count, now, &mut self.lanes);
+                let Parts { core, port, .. } = self.parts();
+                core.withdraw(count, now, port);
                 // Their answers leave before the word that these were all.
                 self.settle();
-                self.lanes.say(peer, &Control::Recalled);
+                self.port_mut().say(peer, &Control::Recalled);
             }
             Control::Recalled => {
-                self.core.peer_recalled(peer);
+                self.parts().core.peer_recalled(peer);
                 self.call_waiters(<[_]>::is_empty);
             }
             Control::Drain { .. } => {
-                self.core.peer_draining(peer, now, &mut self.lanes);
-                self.lanes.say(peer, &Control::Drained);
+                let Parts { core, port, .. } = self.parts();
+                core.peer_draining(peer, now, port);
+                port.say(peer, &Control::Drained);
             }
             Control::Drained => {
-                if let Some(link) = self.lanes.links.get_mut(peer) {
+                if let Some(link) = self.links_mut().get_mut(peer) {
                     link.is_drained = true;
                 }
             }
@@ -190,79 +262,26 @@ impl Inner {
         if !error.can_resume() {
             return self.peer_gone(peer, &text);
         }
-        self.lanes.links.disconnect(peer);
-        let now = self.lanes.now();
+        self.links_mut().disconnect(peer);
+        let now = self.port().now();
         // Whatever would be sent now could not be confirmed: it is better placed elsewhere.
-        if let Some(link) = self.lanes.links.get_mut(peer) {
+        if let Some(link) = self.links_mut().get_mut(peer) {
             link.is_held = true;
         }
-        self.core.peer_congested(peer, true, now, &mut self.lanes);
+        let Parts { core, port, .. } = self.parts();
+        core.peer_congested(peer, true, now, port);
         self.tell_news(PeerNews::Parted { peer, text });
-    }
-
-    /// Nothing more will come from a peer, nor go there.
-    pub fn peer_gone(&mut self, peer: PeerId, text: &str) {
-        let now = self.lanes.now();
-        let Some(link) = self.lanes.links.remove(peer) else { return };
-        let report = LossReport {
-            slot: SlotId(0),
-            epoch: Epoch(0),
-            pid: 0,
-            cause: LossCause::Node,
-            node: (*link.name).into(),
-            oom: false,
-            killed_for: None,
-            detail: text.into(),
-        };
-        self.core.peer_lost(peer, link.epoch, report, now, &mut self.lanes);
-        self.drop_guests(link.guests.into_values(), now);
-        link.functions.into_iter().flatten().for_each(|function| self.release_function(function));
-        self.lanes.forget_told(peer);
-        self.tell_news(PeerNews::Gone { peer, name: link.name, text: text.to_owned() });
-    }
-
-    /// Takes no more tasks of peers, and gives back what has not started.
-    pub fn drain_guests(&mut self, text: &str) {
-        let now = self.lanes.read_clock();
-        self.is_draining = true;
-        for peer in self.lanes.links.peers() {
-            self.lanes.say(peer, &Control::Drain { text: text.to_owned() });
-        }
-        self.core.withdraw(u32::MAX, now, &mut self.lanes);
-        self.settle();
-        self.flush_links(now);
-    }
-
-    /// Whether nothing of peers is left here, and nothing is on its way.
-    pub fn has_no_guests(&self) -> bool {
-        let mut links = self.lanes.links.peers().filter_map(|peer| self.lanes.links.get(peer));
-        self.core.is_drained() && links.all(|link| link.is_drained && link.is_confirmed())
-    }
-
-    /// Tells all peers that nothing more will come.
-    pub fn end_links(&mut self, text: &str) {
-        for peer in self.lanes.links.peers() {
-            self.lanes.say(peer, &Control::End { text: text.to_owned() });
-        }
-        let now = self.lanes.now();
-        self.flush_links(now);
-    }
-
-    fn tell_news(&mut self, news: PeerNews) {
-        self.news.push_back(news);
-        if let Some(door) = &self.door {
-            door.wake();
-        }
     }
 
     /// What this side says of itself.
     fn own_beat(&self) -> Beat {
         let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        let core = self.core();
         Beat {
-            waiting: count(self.core.ready_len()),
-            running: count(self.core.in_flight()),
-            workers: self.core.worker_count(),
-            busy_ns: self.lanes.scale.to_ns(self.core.busy_ticks()),
+            waiting: count(core.ready_len()),
+            running: count(core.in_flight()),
+            workers: core.worker_count(),
+            busy_ns: self.port().scale().to_ns(core.busy_ticks()),
             ..Beat::default()
         }
     }
@@ -270,8 +289,8 @@ impl Inner {
     /// Sends beats that are due, and gives up who was silent for too long.
     fn keep_alive(&mut self, now: u64) {
         let own = self.own_beat();
-        for peer in self.lanes.links.peers() {
-            let Some(link) = self.lanes.links.get_mut(peer) else { continue };
+        for peer in self.links().peers() {
+            let Some(link) = self.links_mut().get_mut(peer) else { continue };
             if now >= link.pulse.expires_at() {
                 let text = format!("it was not heard for {} s", link.pulse.expiry_s());
                 self.peer_gone(peer, &text);
@@ -280,28 +299,13 @@ impl Inner {
             if let Some(beat) = link.pulse.due(now).filter(|_| link.is_connected()) {
                 Beat { sent_ns: beat.sent_ns, echo_ns: beat.echo_ns, held_ns: beat.held_ns, ..own }
                     .write(&mut link.out);
-                self.lanes.links.has_outgoing = true;
-            }
-        }
-    }
-
-    /// Hands over what is to leave.
-    pub fn flush_links(&mut self, now: u64) {
-        // What leaves makes room for tasks, which are to leave as well.
-        for _ in 0..2 {
-            self.lanes.links.has_outgoing = false;
-            self.lanes.links.waits_for_room = false;
-            for peer in self.lanes.links.peers() {
-                self.flush_link(peer, now);
-            }
-            if !self.lanes.links.has_outgoing {
-                break;
+                self.links_mut().has_outgoing = true;
             }
         }
     }
 
     fn flush_link(&mut self, peer: PeerId, now: u64) {
-        let Some(link) = self.lanes.links.get_mut(peer) else { return };
+        let Some(link) = self.links_mut().get_mut(peer) else { return };
         let waited = link.waits_for_room;
         let flushed = match link.flush() {
             Ok(flushed) => flushed,
@@ -311,18 +315,29 @@ impl Inner {
         link.waits_for_room = waits;
         let is_free = link.is_held && link.is_connected() && !link.is_congested();
         link.is_held &= !is_free;
-        self.lanes.links.waits_for_room |= waits;
+        self.links_mut().waits_for_room |= waits;
         if waits != waited {
-            self.lanes.links.watch(peer);
+            self.links().watch(peer);
         }
         if is_free {
-            self.core.peer_congested(peer, false, now, &mut self.lanes);
+            let Parts { core, port, .. } = self.parts();
+            core.peer_congested(peer, false, now, port);
         }
     }
+}
 
-    /// When a link is to be looked at, whatever comes.
-    pub fn next_link_wake(&self) -> Option<u64> {
-        let links = self.lanes.links.peers().filter_map(|peer| self.lanes.links.get(peer));
-        links.map(|link| link.pulse.next_beat().min(link.pulse.expires_at())).min()
+impl<H: LinkHome> LinkSteps for H {}
+
+impl Inner {
+    /// What a submit does in passing.
+    pub fn links_in_passing(&mut self, now: u64) {
+        let is_ready = self.lanes.links.leader_sleeper().is_some_and(|sleeper| sleeper.is_ready());
+        if is_ready && self.drain_links() > 0 {
+            self.attended();
+        }
+        let mut links = self.lanes.links.peers().filter_map(|peer| self.lanes.links.get(peer));
+        if links.any(|link| link.out.len() >= PASSING_SIZE) {
+            self.flush_links(now);
+        }
     }
 }

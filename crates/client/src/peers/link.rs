@@ -11,10 +11,24 @@ use gristmill_wire::{Epoch, FunctionId, IdHasher, TaskId};
 
 use super::beats::Pulse;
 
-/// Bytes of one chunk: large enough for its costs to vanish, small enough for others to get a turn.
-const CHUNK_SIZE: usize = 1 << 20;
-/// Bytes on their way to a peer above which it gets no more tasks: enough to fill any network for a while.
-const CONGESTED_SIZE: usize = 16 << 20;
+/// How much of what is sent goes at once, and how much before something is confirmed; bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct LinkSizes {
+    /// Of one chunk.
+    pub chunk: usize,
+    /// On their way to a peer above which it gets no more tasks.
+    pub congested: usize,
+    /// What is kept until the peer has it.
+    pub session: SessionOptions,
+}
+
+impl Default for LinkSizes {
+    /// Chunks large enough for their costs to vanish, small enough for others to get a turn; and on the way enough to fill
+    /// any network for a while.
+    fn default() -> Self {
+        Self { chunk: 1 << 20, congested: 16 << 20, session: SessionOptions::default() }
+    }
+}
 
 /// A chunk that is a message's end, or holds several.
 const WHOLE: u8 = 1;
@@ -23,7 +37,7 @@ const PIECE: u8 = 2;
 
 /// Why a link is of no use any more.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum LinkError {
+pub enum LinkError {
     /// The connection; another one may do.
     #[error(transparent)]
     Channel(#[from] ChannelError),
@@ -42,7 +56,8 @@ impl LinkError {
     }
 }
 
-pub(crate) struct Link {
+/// One link.
+pub struct Link {
     /// What the other end is called, for messages.
     pub name: Arc<str>,
     pub epoch: Epoch,
@@ -63,6 +78,7 @@ pub(crate) struct Link {
     pub waits_for_room: bool,
     channel: Option<Box<dyn Channel + Send>>,
     session: Session<Vec<u8>>,
+    sizes: LinkSizes,
     /// Messages that are to leave.
     pub out: Vec<u8>,
     /// The beginning of a message whose end is under way.
@@ -82,7 +98,7 @@ impl Link {
     pub fn new(
         name: Arc<str>,
         epoch: Epoch,
-        channel: Box<dyn Channel + Send>,
+        (channel, sizes): (Box<dyn Channel + Send>, LinkSizes),
         pulse: Pulse,
     ) -> Self {
         Self {
@@ -97,7 +113,8 @@ impl Link {
             is_held: false,
             waits_for_room: false,
             channel: Some(channel),
-            session: Session::new(SessionOptions::default()),
+            session: Session::new(sizes.session),
+            sizes,
             out: Vec::new(),
             partial: Vec::new(),
         }
@@ -137,7 +154,7 @@ impl Link {
     #[inline]
     pub fn is_congested(&self) -> bool {
         let unsent = self.channel.as_ref().map_or(0, |channel| channel.unsent());
-        self.out.len() + unsent.max(self.session.unacknowledged_bytes()) > CONGESTED_SIZE
+        self.out.len() + unsent.max(self.session.unacknowledged_bytes()) > self.sizes.congested
     }
 
     /// Hands over what is to leave; says whether the system took it all.
@@ -157,7 +174,7 @@ impl Link {
     fn pack(&mut self) {
         let mut start = 0;
         while start < self.out.len() {
-            let end = self.out.len().min(start + CHUNK_SIZE);
+            let end = self.out.len().min(start + self.sizes.chunk);
             let kind = if end == self.out.len() { WHOLE } else { PIECE };
             match self.session.submit(kind, self.out[start..end].to_vec()) {
                 Admission::Taken(_) => start = end,

@@ -7,7 +7,7 @@ use gristmill_transport::{Channel, Sleeper};
 use gristmill_wire::{Epoch, PeerId};
 
 use super::beats::Pulse;
-use super::link::Link;
+use super::link::{Link, LinkSizes};
 
 /// A connection whose two ends have agreed to talk.
 pub struct NewLink {
@@ -52,7 +52,7 @@ pub struct PeerView {
 
 /// All links. The number of one that is lost is used again, with another epoch.
 #[derive(Debug)]
-pub(crate) struct Links {
+pub struct Links {
     links: Vec<Option<Link>>,
     epochs: Vec<Epoch>,
     /// What whoever looks after links sleeps on; without it there are none.
@@ -63,9 +63,15 @@ pub(crate) struct Links {
     pub waits_for_room: bool,
     /// Workers have the bell: a thread of its own looks after links.
     pub has_courier: bool,
+    /// Where messages are read from.
+    pub chunk: Vec<u8>,
+    /// How much goes at once, and how much before something is confirmed.
+    pub sizes: LinkSizes,
 }
 
 impl Links {
+    /// None yet; `sleeper` is what whoever looks after them sleeps on, if anybody does.
+    #[must_use]
     pub fn new(sleeper: Option<Arc<Sleeper>>, has_courier: bool) -> Self {
         Self {
             links: Vec::new(),
@@ -74,6 +80,8 @@ impl Links {
             has_outgoing: false,
             waits_for_room: false,
             has_courier,
+            chunk: Vec::new(),
+            sizes: LinkSizes::default(),
         }
     }
 
@@ -93,11 +101,14 @@ impl Links {
         (0..self.links.len()).map(|place| PeerId(u16::try_from(place).unwrap_or(u16::MAX)))
     }
 
+    /// The link of a peer.
     #[inline]
+    #[must_use]
     pub fn get(&self, peer: PeerId) -> Option<&Link> {
         self.links.get(usize::from(peer.0))?.as_ref()
     }
 
+    /// The link of a peer, to be changed.
     #[inline]
     pub fn get_mut(&mut self, peer: PeerId) -> Option<&mut Link> {
         self.links.get_mut(usize::from(peer.0))?.as_mut()
@@ -114,7 +125,7 @@ impl Links {
         self.epochs[place] = epoch;
         let peer = PeerId(u16::try_from(place).unwrap_or(u16::MAX));
         let pulse = Pulse::new(new.beat_ns, new.expiry_ns, now);
-        let link = Link::new(new.name.into(), epoch, new.channel, pulse);
+        let link = Link::new(new.name.into(), epoch, (new.channel, self.sizes), pulse);
         self.links[place] = Some(link);
         self.watch(peer);
         let ends_at_ns = now.saturating_add(new.ends_in_ns);

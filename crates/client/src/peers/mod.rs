@@ -10,6 +10,8 @@ mod courier;
 mod disagreement;
 mod door;
 mod guests;
+mod home;
+mod inside;
 mod intake;
 mod link;
 mod links;
@@ -20,11 +22,13 @@ mod service;
 
 pub use disagreement::disagreement;
 pub use door::{Door, DoorOptions};
-pub use intake::PeerNews;
-pub use links::{NewLink, PeerView};
+pub use guests::{Guests, is_guest};
+pub use home::{LinkHome, LinkPort, Parts, PayloadStore};
+pub use intake::{LinkWork, PeerNews};
+pub use link::LinkSizes;
+pub use links::{Links, NewLink, PeerView};
 pub use meeting::Meeting;
 pub use reception::{Host, Reception, ReceptionError, Talk, Turn};
+pub use sending::Sending;
 
 pub(crate) use courier::run as run_courier;
-pub(crate) use guests::{Guests, is_guest};
-pub(crate) use links::Links;

@@ -5,8 +5,8 @@ use gristmill_shm::BlockPart;
 use gristmill_wire::peer::{Control, Definition, ParentResult, Parted, TaskLimits, TaskMessage};
 use gristmill_wire::{FunctionId, PeerId, SlotId};
 
+use super::home::{LinkPort, PayloadStore};
 use crate::bundle::Bundles;
-use crate::lanes::Lanes;
 
 /// Where the function table notes which peer knows what: behind the slots of workers.
 const fn told_place(peer: PeerId) -> SlotId {
@@ -16,13 +16,14 @@ const fn told_place(peer: PeerId) -> SlotId {
 /// Half of all places: an engine has fewer workers, and fewer peers.
 const PEERS_START: u16 = 1 << 15;
 
-/// Appends a payload, with the blocks that it names.
-pub(super) fn put_payload(payload: &Payload, bundles: &Bundles, out: &mut Vec<u8>) {
-    match payload.get() {
-        PayloadRef::Bytes(bytes) => Parted::put_plain(out, bytes),
-        PayloadRef::Block(block) => {
-            let bundle = bundles.get(block);
-            put_parts(bundle.bytes(), bundle.parts(), out);
+impl PayloadStore for Bundles {
+    fn put(&self, payload: &Payload, out: &mut Vec<u8>) {
+        match payload.get() {
+            PayloadRef::Bytes(bytes) => Parted::put_plain(out, bytes),
+            PayloadRef::Block(block) => {
+                let bundle = self.get(block);
+                put_parts(bundle.bytes(), bundle.parts(), out);
+            }
         }
     }
 }
@@ -49,22 +50,24 @@ fn limits(errand: &Errand<'_>, now: u64) -> Option<TaskLimits> {
     })
 }
 
-impl Lanes {
+/// What a graph with links needs to send.
+pub trait Sending: LinkPort {
     /// Writes a task for a peer.
-    pub(crate) fn send_away(&mut self, peer: PeerId, errand: &Errand<'_>) -> Sent {
+    fn send_away(&mut self, peer: PeerId, errand: &Errand<'_>) -> Sent {
         let now = self.now();
-        let is_told = self.functions.is_told(errand.task.function, told_place(peer));
-        let Some(link) = self.links.get_mut(peer) else { return Sent::Full };
+        let (links, functions, store) = self.writing();
+        let is_told = functions.is_told(errand.task.function, told_place(peer));
+        let Some(link) = links.get_mut(peer) else { return Sent::Full };
         if link.is_congested() {
             link.is_held = true;
             return Sent::Full;
         }
         if !is_told {
             let function = errand.task.function;
-            let definition = self.functions.definition(function);
-            let name = self.functions.name(function).as_bytes();
+            let definition = functions.definition(function);
+            let name = functions.name(function).as_bytes();
             Definition { function, definition: &definition, name }.write(&mut link.out);
-            self.functions.told(function, told_place(peer));
+            functions.told(function, told_place(peer));
         }
         let task = &errand.task;
         let parent_count = errand.parents.clone().count();
@@ -73,7 +76,6 @@ impl Lanes {
             return Sent::Failed(Payload::from(text.into_bytes()));
         };
         let name = (task.id, task.function, task.attempt);
-        let bundles = &self.bundles;
         TaskMessage::write(
             &mut link.out,
             name,
@@ -82,32 +84,35 @@ impl Lanes {
             |out| {
                 for (parent, attempt, result) in errand.parents.clone() {
                     match result {
-                        Some(result) => put_payload(result, bundles, out),
+                        Some(result) => store.put(result, out),
                         None => ParentResult::put_task(out, parent, attempt),
                     }
                 }
-                put_payload(task.payload, bundles, out);
+                store.put(task.payload, out);
             },
         );
-        self.links.has_outgoing = true;
+        links.has_outgoing = true;
         Sent::Written(0)
     }
 
     /// Appends a message of few words.
-    pub(crate) fn say(&mut self, peer: PeerId, message: &Control) {
-        if let Some(link) = self.links.get_mut(peer) {
+    fn say(&mut self, peer: PeerId, message: &Control) {
+        let links = self.links_mut();
+        if let Some(link) = links.get_mut(peer) {
             message.write(&mut link.out);
-            self.links.has_outgoing = true;
+            links.has_outgoing = true;
         }
     }
 
     /// A peer knows no function any more: its place has another one.
-    pub(crate) fn forget_told(&mut self, peer: PeerId) {
-        self.functions.forget_slot(told_place(peer));
+    fn forget_told(&mut self, peer: PeerId) {
+        self.writing().1.forget_slot(told_place(peer));
     }
 
     /// A function of a peer's own, by the id that the peer gives it.
-    pub(crate) fn peer_function(&self, peer: PeerId, function: FunctionId) -> Option<FunctionId> {
-        *self.links.get(peer)?.functions.get(function.0 as usize)?
+    fn peer_function(&self, peer: PeerId, function: FunctionId) -> Option<FunctionId> {
+        *self.links().get(peer)?.functions.get(function.0 as usize)?
     }
 }
+
+impl<P: LinkPort> Sending for P {}

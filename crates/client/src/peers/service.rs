@@ -6,7 +6,7 @@ use std::sync::MutexGuard;
 use gristmill_transport::{Channel, Waker};
 use gristmill_wire::PeerId;
 
-use super::intake::PeerNews;
+use super::intake::{LinkWork, PeerNews};
 use super::links::{NewLink, PeerView};
 use crate::client::Client;
 use crate::inner::Inner;

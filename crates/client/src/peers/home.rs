@@ -1,0 +1,111 @@
+//! What the logic of links needs of the engine around it: a graph, and what the graph is called with.
+//!
+//! The client's own engine is one. A simulated one, whose workers, connections and clock are what a test says, is another:
+//! what is decided here is the same for both.
+
+use gristmill_core::{Core, Payload, Port};
+use gristmill_sync::clock::TickScale;
+use gristmill_wire::peer::Parted;
+use gristmill_wire::{FunctionId, TaskId};
+
+use super::guests::Guests;
+use super::intake::PeerNews;
+use super::links::Links;
+use crate::functions::Functions;
+
+/// What a graph with links is called with.
+pub trait LinkPort: Port + Sized {
+    /// What knows the bytes of payloads.
+    type Store: PayloadStore;
+
+    /// The table of links.
+    fn links(&self) -> &Links;
+
+    /// The table of links, to be changed.
+    fn links_mut(&mut self) -> &mut Links;
+
+    /// What is needed at once to write a message: links, functions, payloads.
+    fn writing(&mut self) -> (&mut Links, &mut Functions, &Self::Store);
+
+    /// Takes in what came with a task, or an answer.
+    ///
+    /// # Errors
+    /// There is no memory for it; a sentence.
+    fn receive_parted(&mut self, parted: &Parted<'_>) -> Result<Payload, String>;
+
+    /// A function has no users any more: the graph is to forget what it knows of it.
+    fn function_freed(&mut self, function: FunctionId);
+
+    /// Reads the clock once for all that follows; gives monotonic nanoseconds.
+    fn read_clock(&mut self) -> u64;
+
+    /// The clock as it was read last, nanoseconds.
+    fn now(&self) -> u64;
+
+    /// The same, ticks.
+    fn now_ticks(&self) -> u64;
+
+    /// What a tick is.
+    fn scale(&self) -> TickScale;
+}
+
+/// What knows the bytes of payloads.
+pub trait PayloadStore {
+    /// Appends a payload, with the blocks that it names.
+    fn put(&self, payload: &Payload, out: &mut Vec<u8>);
+}
+
+/// The parts of an engine that are needed at once.
+pub struct Parts<'a, P> {
+    /// The graph.
+    pub core: &'a mut Core,
+    /// What it is called with.
+    pub port: &'a mut P,
+    /// Tasks of others.
+    pub guests: &'a mut Guests,
+}
+
+/// An engine that has links.
+pub trait LinkHome: Sized {
+    /// What its graph is called with.
+    type Port: LinkPort;
+
+    /// Its parts.
+    fn parts(&mut self) -> Parts<'_, Self::Port>;
+
+    /// The graph.
+    fn core(&self) -> &Core;
+
+    /// What the graph is called with.
+    fn port(&self) -> &Self::Port;
+
+    /// The same, to be changed.
+    fn port_mut(&mut self) -> &mut Self::Port {
+        self.parts().port
+    }
+
+    /// Tasks of others.
+    fn guests(&self) -> &Guests;
+
+    /// The table of links.
+    fn links(&self) -> &Links {
+        self.port().links()
+    }
+
+    /// The table of links, to be changed.
+    fn links_mut(&mut self) -> &mut Links {
+        self.port_mut().links_mut()
+    }
+
+    /// Does what the graph decided: hands the ends of others' tasks to [`super::LinkWork::answer_guest`] too.
+    fn settle(&mut self);
+
+    /// Lets go of a task.
+    fn release(&mut self, task: TaskId);
+
+    /// Wakes those who wait for one of the tasks that `concerns` says yes to.
+    fn call_waiters(&mut self, concerns: impl Fn(&[TaskId]) -> bool);
+
+    /// Tells the layers above what became of a peer.
+    fn tell_news(&mut self, news: PeerNews);
+}

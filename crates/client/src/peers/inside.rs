@@ -1,0 +1,104 @@
+//! The client's engine as one that has links.
+
+use gristmill_core::{Core, Payload};
+use gristmill_sync::clock::TickScale;
+use gristmill_wire::peer::Parted;
+use gristmill_wire::{FunctionId, TaskId};
+
+use super::guests::Guests;
+use super::home::{LinkHome, LinkPort, Parts};
+use super::intake::PeerNews;
+use super::links::Links;
+use crate::bundle::Bundles;
+use crate::functions::Functions;
+use crate::inner::Inner;
+use crate::lanes::Lanes;
+
+impl LinkPort for Lanes {
+    type Store = Bundles;
+
+    #[inline]
+    fn links(&self) -> &Links {
+        &self.links
+    }
+
+    #[inline]
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.links
+    }
+
+    #[inline]
+    fn writing(&mut self) -> (&mut Links, &mut Functions, &Bundles) {
+        (&mut self.links, &mut self.functions, &self.bundles)
+    }
+
+    fn receive_parted(&mut self, parted: &Parted<'_>) -> Result<Payload, String> {
+        self.take_parted(parted)
+    }
+
+    fn function_freed(&mut self, function: FunctionId) {
+        self.freed_functions.push(function);
+    }
+
+    #[inline]
+    fn read_clock(&mut self) -> u64 {
+        Self::read_clock(self)
+    }
+
+    #[inline]
+    fn now(&self) -> u64 {
+        Self::now(self)
+    }
+
+    #[inline]
+    fn now_ticks(&self) -> u64 {
+        Self::now_ticks(self)
+    }
+
+    #[inline]
+    fn scale(&self) -> TickScale {
+        self.scale
+    }
+}
+
+impl LinkHome for Inner {
+    type Port = Lanes;
+
+    #[inline]
+    fn parts(&mut self) -> Parts<'_, Lanes> {
+        Parts { core: &mut self.core, port: &mut self.lanes, guests: &mut self.guests }
+    }
+
+    #[inline]
+    fn core(&self) -> &Core {
+        &self.core
+    }
+
+    #[inline]
+    fn port(&self) -> &Lanes {
+        &self.lanes
+    }
+
+    fn guests(&self) -> &Guests {
+        &self.guests
+    }
+
+    fn settle(&mut self) {
+        Self::settle(self);
+    }
+
+    fn release(&mut self, task: TaskId) {
+        Self::release(self, task);
+    }
+
+    fn call_waiters(&mut self, concerns: impl Fn(&[TaskId]) -> bool) {
+        Self::call_waiters(self, concerns);
+    }
+
+    fn tell_news(&mut self, news: PeerNews) {
+        self.news.push_back(news);
+        if let Some(door) = &self.door {
+            door.wake();
+        }
+    }
+}
