@@ -99,9 +99,11 @@ class Executor(_native.Engine, concurrent.futures.Executor):
             "tasks_per_worker": max_tasks_per_child or 0,
             "spawn": start == "spawn",
         }
+        self._spin_us = spin_us if spin_us is not None else _default_spin_us()
         if nodes is not None:
             self._threads = threads_per_worker or 0  # a worker's share is its node's business
-        self._spin_us = spin_us if spin_us is not None else _default_spin_us()
+            # What comes over a network comes later than a wake-up takes: polling would take a core from somebody.
+            self._spin_us = spin_us or 0.0
         self._output = output
         self._configure(
             workers=self._max_workers,
