@@ -7,9 +7,11 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod desk;
 mod leases;
 mod options;
 mod tenant;
 
 pub use agent::{Agent, Ending};
+pub use desk::{Desk, Facts, Housing, LeaseEngine};
 pub use options::{AgentOptions, Capacity, Prepare};

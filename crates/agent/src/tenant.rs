@@ -1,47 +1,75 @@
-//! One lease while it lives: the engine that runs its tasks, and the link that they come over.
+//! The engines of leases on this machine: clients with processes of their own.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gristmill_client::{Client, NewLink};
-use gristmill_transport::Channel;
+use gristmill_client::{Client, LinkOwner, NewLink, PeerNews};
+use gristmill_transport::{Channel, Waker};
 use gristmill_wire::PeerId;
 use gristmill_wire::peer::Ask;
+
+use crate::Prepare;
+use crate::desk::{Housing, LeaseEngine};
 
 /// How long the processes of a lease that is over may take to be gone.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
-pub(crate) struct Tenant {
-    pub client: Arc<Client>,
-    pub peer: PeerId,
-    /// What the client is called.
-    pub name: String,
+/// Starts engines.
+pub(crate) struct Processes {
+    pub prepare: Prepare,
+    /// Woken with what becomes of their links.
+    pub waker: Waker,
 }
 
-impl Tenant {
-    /// Takes the link to an engine that has started; its workers come up while the first tasks are on their way.
-    pub fn new(
-        client: Arc<Client>,
-        ask: &Ask,
-        name: String,
-        channel: Box<dyn Channel + Send>,
-    ) -> Self {
-        let Ask { beat_ns, expiry_ns, .. } = *ask;
-        let link = NewLink {
-            name: name.clone(),
-            channel,
-            beat_ns,
-            expiry_ns,
-            workers: 0,
-            ends_in_ns: u64::MAX,
-        };
-        let peer = client.attach(link);
-        Self { client, peer, name }
+impl Housing for Processes {
+    type Engine = Tenant;
+
+    fn start(&mut self, ask: &Ask, workers: u32) -> Result<Tenant, String> {
+        let count = u16::try_from(workers).unwrap_or(u16::MAX);
+        let options = (self.prepare)(ask, count)?;
+        let client = Client::start(options).map_err(|error| error.to_string())?;
+        client.set_door(self.waker.clone());
+        Ok(Tenant(client))
+    }
+}
+
+/// The engine of one lease.
+pub(crate) struct Tenant(Arc<Client>);
+
+impl LinkOwner for Tenant {
+    fn attach(&self, new: NewLink) -> PeerId {
+        self.0.attach(new)
     }
 
-    /// Ends the lease, and every process that it has.
-    pub fn end(self, reason: &str) {
-        self.client.abort(reason);
-        self.client.wait_for_end(END_LIMIT);
+    fn reattach(&self, peer: PeerId, channel: Box<dyn Channel + Send>, received: u64) -> bool {
+        self.0.reattach(peer, channel, received)
+    }
+
+    fn received(&self, peer: PeerId) -> Option<u64> {
+        self.0.received(peer)
+    }
+}
+
+impl LeaseEngine for Tenant {
+    fn take_news(&self) -> VecDeque<PeerNews> {
+        self.0.take_news()
+    }
+
+    fn drain(&self, text: &str) {
+        self.0.drain_guests(text);
+    }
+
+    fn is_drained(&self) -> bool {
+        self.0.has_no_guests()
+    }
+
+    fn end_links(&self, text: &str) {
+        self.0.end_links(text);
+    }
+
+    fn end(self, reason: &str) {
+        self.0.abort(reason);
+        self.0.wait_for_end(END_LIMIT);
     }
 }

@@ -1,23 +1,19 @@
 //! The door: how nodes come to a client.
 //!
-//! A thread of its own meets nodes: those that join it, at an address where it listens, and those that it dials. A node
-//! that greets with its lease goes on where its connection broke; any other is asked for a lease. What is agreed is handed
-//! to the client, whose links the door does not touch.
+//! A thread of its own meets nodes: those that join it, at an address where it listens, and those that it dials. What is
+//! said to them is the porter's business; what is agreed is handed to the client, whose links the door does not touch.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gristmill_sync::clock::monotonic_ns;
 use gristmill_sync::random::Random;
 use gristmill_transport::{ClientKey, Identity, Waker};
-use gristmill_wire::peer::{Ask, Control, Grant, Greeting, MessageKind, Role};
-use gristmill_wire::{PeerId, WIRE_VERSION};
 
-use super::disagreement::disagreement;
-use super::intake::PeerNews;
-use super::links::NewLink;
-use super::reception::{Host, Reception, ReceptionError, Talk, Turn};
+use gristmill_wire::peer::Ask;
+
+use super::porter::{Porter, Terms};
+use super::reception::{Reception, ReceptionError};
 use crate::client::Client;
 
 /// What a door is made from.
@@ -75,16 +71,12 @@ impl Door {
             waker: reception.waker(),
         };
         client.set_door(reception.waker());
-        let porter = Porter {
-            client: Arc::clone(client),
-            board,
-            random: Random::from_system()?,
-            leases: HashMap::new(),
-            kept: None,
-            options,
-        };
+        let DoorOptions { ask, python, engine, name, .. } = options;
+        let terms = Terms { ask, python, engine, name };
+        let porter = Porter::new(Arc::clone(client), terms, Random::from_system()?);
+        let client = Arc::clone(client);
         let builder = std::thread::Builder::new().name("gristmill-door".to_owned());
-        builder.spawn(move || porter.run(reception))?;
+        builder.spawn(move || stand(porter, reception, &client, &board))?;
         Ok(door)
     }
 
@@ -107,152 +99,26 @@ impl Drop for Door {
     }
 }
 
-/// Who stands at the door.
-struct Porter {
-    client: Arc<Client>,
-    board: Arc<Mutex<Board>>,
-    random: Random,
-    /// Which peer has which lease.
-    leases: HashMap<u64, PeerId>,
-    /// The address and the lease of a link that was just made.
-    kept: Option<(Option<usize>, u64)>,
-    options: DoorOptions,
-}
-
-impl Porter {
-    fn run(mut self, mut reception: Reception) {
-        gristmill_sync::signals::block_all();
-        while !look(&self.board).is_closing && !self.client.has_ended() {
-            let now = monotonic_ns();
-            reception.attend(&mut self, now);
-            if let Some((dial, lease)) = self.kept.take() {
-                reception.keep(dial, lease);
+/// Lets the porter work until nobody is to be let in any more.
+fn stand(
+    mut porter: Porter<Arc<Client>>,
+    mut reception: Reception,
+    client: &Arc<Client>,
+    board: &Mutex<Board>,
+) {
+    gristmill_sync::signals::block_all();
+    while !look(board).is_closing && !client.has_ended() {
+        let now = monotonic_ns();
+        reception.attend(&mut porter, now);
+        for (dial, lease) in porter.kept.drain(..) {
+            reception.dials.keep(dial, lease);
+        }
+        for news in client.take_news() {
+            if let Some((lease, is_over)) = porter.hear(news) {
+                reception.dials.redial(lease, is_over, now);
             }
-            for news in self.client.take_news() {
-                self.hear(news, &mut reception, now);
-            }
-            reception.sleep(now, u64::MAX);
         }
-    }
-
-    fn greeting(&self, lease: u64) -> Greeting {
-        let received = self.leases.get(&lease).and_then(|&peer| self.client.received(peer));
-        Greeting {
-            wire_version: WIRE_VERSION,
-            role: Role::Client,
-            python: self.options.python.clone(),
-            engine: self.options.engine.clone(),
-            name: self.options.name.clone(),
-            lease: if received.is_some() { lease } else { 0 },
-            received: received.unwrap_or(0),
-            offer: [0; 3],
-            labels: String::new(),
-        }
-    }
-
-    fn greet(&mut self, mut talk: Talk, theirs: Greeting) -> Turn {
-        let own = (self.options.python.as_str(), self.options.engine.as_str());
-        if let Some(text) = disagreement(&theirs, Role::Node, own) {
-            talk.meeting.say(|out| {
-                self.greeting(0).write(out);
-                Control::Refuse { text: text.clone() }.write(out);
-            });
-            return Turn::Failed(Box::new(talk), text);
-        }
-        let known = self.leases.get(&theirs.lease).copied();
-        let resumed = known.filter(|&peer| self.client.received(peer).is_some());
-        let has_spoken = talk.dial.is_some();
-        let answer = self.greeting(theirs.lease);
-        if resumed.is_none() {
-            talk.lease = self.random.next() | 1;
-        }
-        let ask = Ask { lease: talk.lease, ..self.options.ask.clone() };
-        talk.meeting.say(|out| {
-            if !has_spoken {
-                answer.write(out);
-            }
-            if resumed.is_none() {
-                ask.write(out);
-            }
-        });
-        let Some(peer) = resumed else {
-            talk.theirs = Some(theirs);
-            return Turn::On(Box::new(talk));
-        };
-        if let Some(channel) = talk.meeting.into_channel() {
-            self.client.reattach(peer, channel, theirs.received);
-        }
-        Turn::Done
-    }
-
-    fn settle(&mut self, talk: Talk, grant: &Grant, theirs: Greeting) {
-        let mut board = look(&self.board);
-        let address = talk.meeting.peer();
-        board.troubles.retain(|(whom, _)| *whom != theirs.name && whom != address);
-        drop(board);
-        self.kept = Some((talk.dial, grant.lease));
-        let Some(channel) = talk.meeting.into_channel() else { return };
-        let Ask { beat_ns, expiry_ns, .. } = self.options.ask;
-        let Grant { workers, ends_in_ns, .. } = *grant;
-        let name = theirs.name;
-        let link = NewLink { name, channel, beat_ns, expiry_ns, workers, ends_in_ns };
-        let peer = self.client.attach(link);
-        self.leases.insert(grant.lease, peer);
-    }
-
-    /// What became of links.
-    fn hear(&mut self, news: PeerNews, reception: &mut Reception, now: u64) {
-        let (peer, is_over) = match news {
-            PeerNews::Parted { peer, .. } => (peer, false),
-            PeerNews::Gone { peer, name, text } => {
-                self.failed(&name, &text);
-                (peer, true)
-            }
-        };
-        let lease = self.leases.iter().find(|(_, one)| **one == peer).map(|(&lease, _)| lease);
-        let Some(lease) = lease else { return };
-        if is_over {
-            self.leases.remove(&lease);
-        }
-        reception.redial(lease, is_over, now);
-    }
-}
-
-impl Host for Porter {
-    /// The end that dialled speaks first.
-    fn open(&mut self, talk: &mut Talk) {
-        if talk.dial.is_some() {
-            let greeting = self.greeting(talk.lease);
-            talk.meeting.say(|out| {
-                greeting.write(out);
-            });
-        }
-    }
-
-    fn said(&mut self, mut talk: Talk, kind: MessageKind, body: &[u8]) -> Turn {
-        let text = match kind {
-            MessageKind::Greeting => match Greeting::read(body) {
-                Ok(theirs) => return self.greet(talk, theirs),
-                Err(error) => format!("it did not greet: {error}"),
-            },
-            MessageKind::Grant => match (Grant::read(body), talk.theirs.take()) {
-                (Ok(grant), Some(theirs)) if grant.lease == talk.lease => {
-                    self.settle(talk, &grant, theirs);
-                    return Turn::Done;
-                }
-                _ => "it grants what nobody asked for".to_owned(),
-            },
-            other => match Control::read(other, body) {
-                Ok(Some(Control::Refuse { text } | Control::End { text })) => text,
-                _ => format!("it says {other:?} before a lease"),
-            },
-        };
-        Turn::Failed(Box::new(talk), text)
-    }
-
-    fn failed(&mut self, whom: &str, text: &str) {
-        let mut board = look(&self.board);
-        board.troubles.retain(|(one, _)| one != whom);
-        board.troubles.push((whom.to_owned(), text.to_owned()));
+        look(board).troubles.clone_from(&porter.troubles);
+        reception.sleep(now, u64::MAX);
     }
 }

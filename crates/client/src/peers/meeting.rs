@@ -22,6 +22,18 @@ pub enum Step {
     Failed(String),
 }
 
+/// A connection on which two ends begin to talk, whatever carries it.
+pub trait Conversation {
+    /// Sends messages, which `fill` appends.
+    fn say(&mut self, fill: impl FnOnce(&mut Vec<u8>));
+
+    /// The connection, which both ends go on with. `None` before it is open.
+    fn into_channel(self) -> Option<Box<dyn Channel + Send>>;
+
+    /// The other end's address.
+    fn peer(&self) -> &str;
+}
+
 #[derive(Debug)]
 enum Stage {
     Opening(Handshake),
@@ -86,25 +98,6 @@ impl Meeting {
         }
     }
 
-    /// Sends messages, which `fill` appends.
-    pub fn say(&mut self, fill: impl FnOnce(&mut Vec<u8>)) {
-        let Stage::Talking(channel) = &mut self.stage else { return };
-        let mut chunk = Vec::new();
-        fill(&mut chunk);
-        // What cannot be sent shows when it goes on.
-        let _ = channel.send(ChunkHead::default(), &chunk);
-        let _ = channel.flush();
-    }
-
-    /// The connection, which both ends go on with. `None` before it is open.
-    #[must_use]
-    pub fn into_channel(self) -> Option<Box<dyn Channel + Send>> {
-        match self.stage {
-            Stage::Talking(channel) => Some(channel),
-            Stage::Opening(_) => None,
-        }
-    }
-
     /// What to watch; `None` when it is over.
     #[must_use]
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -124,18 +117,34 @@ impl Meeting {
         }
     }
 
-    /// The other end's address.
-    #[must_use]
-    pub fn peer(&self) -> &str {
-        match &self.stage {
-            Stage::Opening(handshake) => handshake.peer(),
-            Stage::Talking(channel) => channel.peer(),
-        }
-    }
-
     /// When it must be looked at, whatever comes.
     #[must_use]
     pub const fn deadline_ns(&self) -> u64 {
         self.deadline_ns
+    }
+}
+
+impl Conversation for Meeting {
+    fn say(&mut self, fill: impl FnOnce(&mut Vec<u8>)) {
+        let Stage::Talking(channel) = &mut self.stage else { return };
+        let mut chunk = Vec::new();
+        fill(&mut chunk);
+        // What cannot be sent shows when it goes on.
+        let _ = channel.send(ChunkHead::default(), &chunk);
+        let _ = channel.flush();
+    }
+
+    fn into_channel(self) -> Option<Box<dyn Channel + Send>> {
+        match self.stage {
+            Stage::Talking(channel) => Some(channel),
+            Stage::Opening(_) => None,
+        }
+    }
+
+    fn peer(&self) -> &str {
+        match &self.stage {
+            Stage::Opening(handshake) => handshake.peer(),
+            Stage::Talking(channel) => channel.peer(),
+        }
     }
 }

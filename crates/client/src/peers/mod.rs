@@ -7,6 +7,7 @@
 mod answers;
 mod beats;
 mod courier;
+mod dials;
 mod disagreement;
 mod door;
 mod guests;
@@ -16,10 +17,12 @@ mod intake;
 mod link;
 mod links;
 mod meeting;
+mod porter;
 mod reception;
 mod sending;
 mod service;
 
+pub use dials::Dials;
 pub use disagreement::disagreement;
 pub use door::{Door, DoorOptions};
 pub use guests::{Guests, is_guest};
@@ -27,7 +30,8 @@ pub use home::{LinkHome, LinkPort, Parts, PayloadStore};
 pub use intake::{LinkWork, PeerNews};
 pub use link::LinkSizes;
 pub use links::{Links, NewLink, PeerView};
-pub use meeting::Meeting;
+pub use meeting::{Conversation, Meeting};
+pub use porter::{LinkOwner, Porter, Terms};
 pub use reception::{Host, Reception, ReceptionError, Talk, Turn};
 pub use sending::Sending;
 

@@ -13,12 +13,11 @@ use gristmill_transport::{
 };
 use gristmill_wire::peer::{Greeting, MessageKind};
 
-use super::meeting::{Meeting, Step};
+use super::dials::Dials;
+use super::meeting::{Conversation, Meeting, Step};
 
 /// How long a meeting may take, from the first packet to the lease.
 const MEETING_NS: u64 = 10_000_000_000;
-/// Pause before an address is dialled again, and the longest that it grows to by doubling.
-const REDIAL_NS: (u64, u64) = (50_000_000, 2_000_000_000);
 /// The longest sleep.
 const SLEEP_MAX_NS: u64 = 1_000_000_000;
 /// The token of the listener; meetings have their numbers.
@@ -26,9 +25,9 @@ const LISTENER: u64 = u64::MAX - 1;
 
 /// A meeting, and what was said in it.
 #[derive(Debug)]
-pub struct Talk {
+pub struct Talk<M = Meeting> {
     /// The connection.
-    pub meeting: Meeting,
+    pub meeting: M,
     /// Which address was dialled; none: the other end dialled.
     pub dial: Option<usize>,
     /// The lease that is asked for, or gone on with; 0 is none yet.
@@ -37,7 +36,7 @@ pub struct Talk {
     pub theirs: Option<Greeting>,
 }
 
-impl Talk {
+impl<M: Conversation> Talk<M> {
     /// What the other end is called.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -47,42 +46,25 @@ impl Talk {
 
 /// How a meeting goes on.
 #[derive(Debug)]
-pub enum Turn {
+pub enum Turn<M = Meeting> {
     /// It goes on.
-    On(Box<Talk>),
+    On(Box<Talk<M>>),
     /// It has become something else.
     Done,
     /// It is over; a sentence.
-    Failed(Box<Talk>, String),
+    Failed(Box<Talk<M>>, String),
 }
 
 /// Whose meetings they are.
-pub trait Host {
+pub trait Host<M = Meeting> {
     /// The other end has proved who it is.
-    fn open(&mut self, talk: &mut Talk);
+    fn open(&mut self, talk: &mut Talk<M>);
 
-    /// It says something.
-    fn said(&mut self, talk: Talk, kind: MessageKind, body: &[u8]) -> Turn;
+    /// It says something, at `now`.
+    fn said(&mut self, talk: Talk<M>, said: (MessageKind, &[u8]), now: u64) -> Turn<M>;
 
     /// A meeting, or a try to have one, came to nothing.
     fn failed(&mut self, whom: &str, text: &str);
-}
-
-/// An address that is dialled.
-#[derive(Debug)]
-struct Dial {
-    address: String,
-    /// When to dial next; `u64::MAX`: a connection is there, or under way.
-    next_at: u64,
-    pause_ns: u64,
-    lease: u64,
-}
-
-impl Dial {
-    fn try_later(&mut self, now: u64) {
-        self.next_at = now + self.pause_ns;
-        self.pause_ns = (self.pause_ns * 2).min(REDIAL_NS.1);
-    }
 }
 
 /// Connections that begin.
@@ -93,7 +75,8 @@ pub struct Reception {
     sleeper: Sleeper,
     meetings: HashMap<u64, Talk>,
     next_token: u64,
-    dials: Vec<Dial>,
+    /// The addresses that are dialled.
+    pub dials: Dials,
     /// As many meetings are under way as may be.
     is_full: bool,
 }
@@ -116,19 +99,13 @@ impl Reception {
         if let Some(listener) = &listener {
             sleeper.watch(listener.descriptor(), LISTENER, Interest::Readable)?;
         }
-        let entry = |address: &String| Dial {
-            address: address.clone(),
-            next_at: 0,
-            pause_ns: REDIAL_NS.0,
-            lease: 0,
-        };
         Ok(Self {
             connector: Connector::new(identity),
             listener,
             sleeper,
             meetings: HashMap::new(),
             next_token: 0,
-            dials: dial.iter().map(entry).collect(),
+            dials: Dials::new(dial),
             is_full: false,
         })
     }
@@ -154,9 +131,8 @@ impl Reception {
 
     /// Sleeps until something is to be attended to, or at most until `wake`.
     pub fn sleep(&self, now: u64, wake: u64) {
-        let dials = self.dials.iter().map(|dial| dial.next_at);
         let meetings = self.meetings.values().map(|talk| talk.meeting.deadline_ns());
-        let wake = dials.chain(meetings).min().unwrap_or(u64::MAX).min(wake);
+        let wake = meetings.min().unwrap_or(u64::MAX).min(self.dials.next_at()).min(wake);
         let limit = wake.clamp(now, now + SLEEP_MAX_NS) - now;
         // What it would say is found by looking.
         let _ = self.sleeper.sleep(&mut Vec::new(), Some(Duration::from_nanos(limit)));
@@ -193,18 +169,12 @@ impl Reception {
     }
 
     fn dial(&mut self, host: &mut impl Host, now: u64) {
-        for place in 0..self.dials.len() {
-            let dial = &mut self.dials[place];
-            if dial.next_at > now {
-                continue;
-            }
-            dial.next_at = u64::MAX;
-            let lease = dial.lease;
-            match connect(&self.connector, &dial.address, now + MEETING_NS) {
+        while let Some((place, lease)) = self.dials.next_due(now) {
+            match connect(&self.connector, self.dials.address(place), now + MEETING_NS) {
                 Ok(handshake) => self.enter(handshake, Some(place), lease, now),
                 Err(error) => {
-                    dial.try_later(now);
-                    host.failed(&dial.address, &error.to_string());
+                    self.dials.try_later(place, now);
+                    host.failed(self.dials.address(place), &error.to_string());
                 }
             }
         }
@@ -248,7 +218,7 @@ impl Reception {
                 }
                 Step::Said(kind, body) => {
                     self.unwatch(&talk.meeting);
-                    host.said(talk, kind, &body)
+                    host.said(talk, (kind, &body), now)
                 }
                 Step::Failed(text) => Turn::Failed(Box::new(talk), text),
             };
@@ -257,7 +227,7 @@ impl Reception {
                 Turn::Done => return None,
                 Turn::Failed(talk, text) => {
                     if let Some(place) = talk.dial {
-                        self.dials[place].try_later(now);
+                        self.dials.try_later(place, now);
                     }
                     host.failed(talk.name(), &text);
                     return None;
@@ -270,25 +240,6 @@ impl Reception {
     fn unwatch(&self, meeting: &Meeting) {
         if let Some(descriptor) = meeting.descriptor() {
             let _ = self.sleeper.unwatch(descriptor);
-        }
-    }
-
-    /// Notes that the address behind a talk has given a lease: with it the address is dialled when the link breaks.
-    pub fn keep(&mut self, dial: Option<usize>, lease: u64) {
-        if let Some(place) = dial {
-            self.dials[place].lease = lease;
-            self.dials[place].pause_ns = REDIAL_NS.0;
-        }
-    }
-
-    /// Dials the address again that gave a lease: at once to go on with it, later if it is over.
-    pub fn redial(&mut self, lease: u64, is_over: bool, now: u64) {
-        if let Some(dial) = self.dials.iter_mut().find(|dial| dial.lease == lease) {
-            dial.next_at = now;
-            if is_over {
-                dial.lease = 0;
-                dial.try_later(now);
-            }
         }
     }
 }

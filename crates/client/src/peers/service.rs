@@ -28,14 +28,6 @@ impl Client {
         is_there
     }
 
-    /// Ends a link: what was sent there and not answered is charged as lost.
-    pub fn detach(&self, peer: PeerId, text: &str) {
-        let mut inner = self.lock();
-        inner.lanes.read_clock();
-        inner.peer_gone(peer, text);
-        self.leave_links(inner);
-    }
-
     fn leave_links(&self, mut inner: MutexGuard<'_, Inner>) {
         inner.settle();
         let now = inner.lanes.now();

@@ -1,0 +1,274 @@
+//! The desk: what is said to clients that come to a node, which of them has which lease, and when a lease ends.
+//!
+//! No thread, socket, process or clock: whoever has those calls it, and the engines of leases are behind [`Housing`].
+
+use std::collections::{BTreeMap, VecDeque};
+
+use gristmill_client::{
+    Conversation, Dials, Host, LinkOwner, NewLink, PeerNews, Talk, Turn, disagreement,
+};
+use gristmill_wire::peer::{Ask, Control, Grant, Greeting, MessageKind, Role};
+use gristmill_wire::{PeerId, WIRE_VERSION};
+
+use crate::Capacity;
+use crate::leases::Leases;
+
+/// The engine of a lease: it runs the lease's tasks, which come over a link.
+pub trait LeaseEngine: LinkOwner {
+    /// What became of its link since this was asked last.
+    fn take_news(&self) -> VecDeque<PeerNews>;
+
+    /// Takes no more tasks, and gives back what has not started.
+    fn drain(&self, text: &str);
+
+    /// Whether everything that it was given has ended, and its client knows.
+    fn is_drained(&self) -> bool;
+
+    /// Tells its client that the lease is over.
+    fn end_links(&self, text: &str);
+
+    /// Ends it, and every process that it has.
+    fn end(self, reason: &str);
+}
+
+/// What starts the engines of leases.
+pub trait Housing {
+    /// Such an engine.
+    type Engine: LeaseEngine;
+
+    /// Starts the engine of a lease with so many workers.
+    ///
+    /// # Errors
+    /// A sentence for the client.
+    fn start(&mut self, ask: &Ask, workers: u32) -> Result<Self::Engine, String>;
+}
+
+/// What a node says of itself.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// This interpreter, as in `3.11`.
+    pub python: String,
+    /// This engine.
+    pub engine: String,
+    /// What this node is called.
+    pub name: String,
+    /// What it has to give.
+    pub capacity: Capacity,
+    /// Labels, as `name=value` lines.
+    pub labels: String,
+    /// It joins clients, and has no more to do once one of them is gone.
+    pub joins: bool,
+    /// When it is over, monotonic nanoseconds; `u64::MAX` is not known.
+    pub ends_at: u64,
+}
+
+struct Tenant<E> {
+    engine: E,
+    peer: PeerId,
+    /// What the client is called.
+    name: String,
+}
+
+/// What meetings are about.
+pub struct Desk<H: Housing> {
+    facts: Facts,
+    housing: H,
+    leases: Leases,
+    tenants: BTreeMap<u64, Tenant<H::Engine>>,
+    /// The addresses and leases of links that were just made.
+    pub kept: Vec<(Option<usize>, u64)>,
+    /// What went wrong last.
+    pub trouble: String,
+}
+
+impl<H: Housing> Desk<H> {
+    /// A node without a lease.
+    pub fn new(facts: Facts, housing: H) -> Self {
+        Self {
+            leases: Leases::new(facts.capacity),
+            tenants: BTreeMap::new(),
+            kept: Vec::new(),
+            trouble: "no client came".to_owned(),
+            facts,
+            housing,
+        }
+    }
+
+    /// Whether nobody has a lease.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.leases.is_empty()
+    }
+
+    /// When the next lease is over, if one has a time.
+    #[must_use]
+    pub fn next_end(&self) -> Option<u64> {
+        self.leases.next_end()
+    }
+
+    fn greeting(&self, lease: u64) -> Greeting {
+        let tenant = self.tenants.get(&lease);
+        let received = tenant.and_then(|tenant| tenant.engine.received(tenant.peer));
+        let capacity = self.facts.capacity;
+        Greeting {
+            wire_version: WIRE_VERSION,
+            role: Role::Node,
+            python: self.facts.python.clone(),
+            engine: self.facts.engine.clone(),
+            name: self.facts.name.clone(),
+            lease: if received.is_some() { lease } else { 0 },
+            received: received.unwrap_or(0),
+            offer: [capacity.workers.into(), capacity.memory, capacity.gpus.into()],
+            labels: self.facts.labels.clone(),
+        }
+    }
+
+    fn greet<M: Conversation>(&mut self, mut talk: Talk<M>, theirs: Greeting) -> Turn<M> {
+        let own = (self.facts.python.as_str(), self.facts.engine.as_str());
+        if let Some(text) = disagreement(&theirs, Role::Client, own) {
+            talk.meeting.say(|out| {
+                self.greeting(0).write(out);
+                Control::Refuse { text: text.clone() }.write(out);
+            });
+            return Turn::Failed(Box::new(talk), text);
+        }
+        if talk.dial.is_none() {
+            let greeting = self.greeting(theirs.lease);
+            talk.meeting.say(|out| {
+                greeting.write(out);
+            });
+        }
+        let Some(tenant) = self.tenants.get(&theirs.lease) else {
+            talk.theirs = Some(theirs);
+            return Turn::On(Box::new(talk));
+        };
+        if let Some(channel) = talk.meeting.into_channel() {
+            tenant.engine.reattach(tenant.peer, channel, theirs.received);
+        }
+        Turn::Done
+    }
+
+    fn lease<M: Conversation>(&mut self, mut talk: Talk<M>, ask: &Ask, now: u64) -> Turn<M> {
+        let granted = self.leases.grant(ask, now).map_err(|refused| refused.to_string());
+        let started = granted.and_then(|workers| Ok((workers, self.housing.start(ask, workers)?)));
+        let (workers, engine) = match started {
+            Ok(started) => started,
+            Err(text) => {
+                self.leases.end(ask.lease);
+                talk.meeting.say(|out| {
+                    Control::Refuse { text: text.clone() }.write(out);
+                });
+                return Turn::Failed(Box::new(talk), text);
+            }
+        };
+        let ends_at = now.saturating_add(ask.duration_ns).min(self.facts.ends_at);
+        let ends_in_ns = if ends_at == u64::MAX { u64::MAX } else { ends_at - now };
+        talk.meeting.say(|out| {
+            Grant { lease: ask.lease, workers, ends_in_ns }.write(out);
+        });
+        let (name, dial) = (talk.name().to_owned(), talk.dial);
+        if let Some(channel) = talk.meeting.into_channel() {
+            // Its workers come up while the first tasks are on their way.
+            let Ask { beat_ns, expiry_ns, .. } = *ask;
+            let (workers, ends_in_ns) = (0, u64::MAX);
+            let name_there = name.clone();
+            let link =
+                NewLink { name: name_there, channel, beat_ns, expiry_ns, workers, ends_in_ns };
+            let peer = engine.attach(link);
+            self.tenants.insert(ask.lease, Tenant { engine, peer, name });
+            self.kept.push((dial, ask.lease));
+        }
+        Turn::Done
+    }
+
+    /// What became of links; says whether a client that was joined has finished.
+    pub fn hear(&mut self, dials: &mut Dials, now: u64) -> bool {
+        let mut is_finished = false;
+        let leases: Vec<u64> = self.tenants.keys().copied().collect();
+        for lease in leases {
+            let news = self.tenants[&lease].engine.take_news();
+            for one in news {
+                let text = match one {
+                    PeerNews::Parted { .. } => {
+                        dials.redial(lease, false, now);
+                        continue;
+                    }
+                    PeerNews::Gone { text, .. } => text,
+                };
+                dials.redial(lease, true, now);
+                self.end(lease, &text);
+                is_finished |= self.facts.joins;
+            }
+        }
+        is_finished
+    }
+
+    /// Ends the leases whose time is over.
+    pub fn end_over(&mut self, now: u64) {
+        for lease in self.leases.over(now) {
+            self.end(lease, "the time of the lease is over");
+        }
+    }
+
+    fn end(&mut self, lease: u64, text: &str) {
+        self.leases.end(lease);
+        if let Some(tenant) = self.tenants.remove(&lease) {
+            self.trouble = format!("{}: {text}", tenant.name);
+            tenant.engine.end(text);
+        }
+    }
+
+    /// Takes no more tasks, and gives back what has not started.
+    pub fn drain(&self, text: &str) {
+        self.tenants.values().for_each(|tenant| tenant.engine.drain(text));
+    }
+
+    /// Whether everything that it was given has ended, and its clients know.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.tenants.values().all(|tenant| tenant.engine.is_drained())
+    }
+
+    /// Ends all leases: the node gives nothing more.
+    pub fn close(&mut self, text: &str) {
+        for (_, tenant) in std::mem::take(&mut self.tenants) {
+            tenant.engine.end_links(text);
+            tenant.engine.end(text);
+        }
+    }
+}
+
+impl<H: Housing, M: Conversation> Host<M> for Desk<H> {
+    /// The end that dialled speaks first.
+    fn open(&mut self, talk: &mut Talk<M>) {
+        if talk.dial.is_some() {
+            let greeting = self.greeting(talk.lease);
+            talk.meeting.say(|out| {
+                greeting.write(out);
+            });
+        }
+    }
+
+    fn said(&mut self, talk: Talk<M>, said: (MessageKind, &[u8]), now: u64) -> Turn<M> {
+        let (kind, body) = said;
+        let text = match kind {
+            MessageKind::Greeting => match Greeting::read(body) {
+                Ok(theirs) => return self.greet(talk, theirs),
+                Err(error) => format!("it did not greet: {error}"),
+            },
+            MessageKind::Ask if talk.theirs.is_some() => match Ask::read(body) {
+                Ok(ask) => return self.lease(talk, &ask, now),
+                Err(error) => format!("it asks for nothing that can be read: {error}"),
+            },
+            other => match Control::read(other, body) {
+                Ok(Some(Control::Refuse { text } | Control::End { text })) => text,
+                _ => format!("it says {other:?} before it has a lease"),
+            },
+        };
+        Turn::Failed(Box::new(talk), text)
+    }
+
+    fn failed(&mut self, whom: &str, text: &str) {
+        self.trouble = format!("{whom}: {text}");
+    }
+}

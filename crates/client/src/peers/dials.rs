@@ -1,0 +1,82 @@
+//! Addresses that are dialled: when, with which lease, and how long after one did not answer.
+
+/// Pause before an address is dialled again, and the longest that it grows to by doubling, nanoseconds.
+const REDIAL_NS: (u64, u64) = (50_000_000, 2_000_000_000);
+
+/// An address that is dialled.
+#[derive(Debug)]
+struct Dial {
+    address: String,
+    /// When to dial next; `u64::MAX`: a connection is there, or under way.
+    next_at: u64,
+    pause_ns: u64,
+    lease: u64,
+}
+
+impl Dial {
+    fn try_later(&mut self, now: u64) {
+        self.next_at = now + self.pause_ns;
+        self.pause_ns = (self.pause_ns * 2).min(REDIAL_NS.1);
+    }
+}
+
+/// The addresses that are dialled, by place.
+#[derive(Debug)]
+pub struct Dials(Vec<Dial>);
+
+impl Dials {
+    /// All are due at once.
+    #[must_use]
+    pub fn new(addresses: &[String]) -> Self {
+        let entry = |address: &String| Dial {
+            address: address.clone(),
+            next_at: 0,
+            pause_ns: REDIAL_NS.0,
+            lease: 0,
+        };
+        Self(addresses.iter().map(entry).collect())
+    }
+
+    /// An address that is to be dialled now, and the lease to go on with; 0 is none. Each is given once.
+    pub fn next_due(&mut self, now: u64) -> Option<(usize, u64)> {
+        let place = self.0.iter().position(|dial| dial.next_at <= now)?;
+        self.0[place].next_at = u64::MAX;
+        Some((place, self.0[place].lease))
+    }
+
+    /// When the next one is due; `u64::MAX` is never.
+    #[must_use]
+    pub fn next_at(&self) -> u64 {
+        self.0.iter().map(|dial| dial.next_at).min().unwrap_or(u64::MAX)
+    }
+
+    /// The address at a place.
+    #[must_use]
+    pub fn address(&self, place: usize) -> &str {
+        &self.0[place].address
+    }
+
+    /// Nothing came of it: another time.
+    pub fn try_later(&mut self, place: usize, now: u64) {
+        self.0[place].try_later(now);
+    }
+
+    /// Notes that the address at a place, if any, has given a lease: with it the address is dialled when the link breaks.
+    pub fn keep(&mut self, place: Option<usize>, lease: u64) {
+        if let Some(place) = place {
+            self.0[place].lease = lease;
+            self.0[place].pause_ns = REDIAL_NS.0;
+        }
+    }
+
+    /// Dials the address again that gave a lease: at once to go on with it, later if it is over.
+    pub fn redial(&mut self, lease: u64, is_over: bool, now: u64) {
+        if let Some(dial) = self.0.iter_mut().find(|dial| dial.lease == lease) {
+            dial.next_at = now;
+            if is_over {
+                dial.lease = 0;
+                dial.try_later(now);
+            }
+        }
+    }
+}

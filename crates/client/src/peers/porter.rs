@@ -1,0 +1,201 @@
+//! The porter: what is said to nodes that come to a client, and which of them has which lease.
+//!
+//! A node that greets with its lease goes on where its connection broke; any other is asked for a lease. What is agreed is
+//! handed to the client. No thread, socket or clock: whoever has those calls it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use gristmill_sync::random::Random;
+use gristmill_transport::Channel;
+use gristmill_wire::peer::{Ask, Control, Grant, Greeting, MessageKind, Role};
+use gristmill_wire::{PeerId, WIRE_VERSION};
+
+use super::disagreement::disagreement;
+use super::intake::PeerNews;
+use super::links::NewLink;
+use super::meeting::Conversation;
+use super::reception::{Host, Talk, Turn};
+use crate::client::Client;
+
+/// An engine that takes links over.
+pub trait LinkOwner {
+    /// Takes a link in: tasks go there from now on, and come from there.
+    fn attach(&self, new: NewLink) -> PeerId;
+
+    /// Goes on with a link over another connection, whose other end has `received` chunks. False: the link is gone.
+    fn reattach(&self, peer: PeerId, channel: Box<dyn Channel + Send>, received: u64) -> bool;
+
+    /// Chunks that came over a link, while there is one.
+    fn received(&self, peer: PeerId) -> Option<u64>;
+}
+
+impl LinkOwner for Arc<Client> {
+    fn attach(&self, new: NewLink) -> PeerId {
+        Client::attach(self, new)
+    }
+
+    fn reattach(&self, peer: PeerId, channel: Box<dyn Channel + Send>, received: u64) -> bool {
+        Client::reattach(self, peer, channel, received)
+    }
+
+    fn received(&self, peer: PeerId) -> Option<u64> {
+        Client::received(self, peer)
+    }
+}
+
+/// What a client says to each node.
+#[derive(Debug, Clone)]
+pub struct Terms {
+    /// What every node is asked for; the lease's number is filled in.
+    pub ask: Ask,
+    /// This interpreter, as in `3.11`.
+    pub python: String,
+    /// This engine.
+    pub engine: String,
+    /// What this program is called, for messages.
+    pub name: String,
+}
+
+/// Who stands at the door.
+pub struct Porter<L> {
+    owner: L,
+    random: Random,
+    /// Which peer has which lease.
+    leases: HashMap<u64, PeerId>,
+    /// The addresses and leases of links that were just made.
+    pub kept: Vec<(Option<usize>, u64)>,
+    /// What went wrong last, per address or name.
+    pub troubles: Vec<(String, String)>,
+    terms: Terms,
+}
+
+impl<L: LinkOwner> Porter<L> {
+    /// Who hands links to `owner`; leases get their numbers from `random`.
+    pub fn new(owner: L, terms: Terms, random: Random) -> Self {
+        let (leases, kept, troubles) = (HashMap::new(), Vec::new(), Vec::new());
+        Self { owner, random, leases, kept, troubles, terms }
+    }
+
+    fn greeting(&self, lease: u64) -> Greeting {
+        let received = self.leases.get(&lease).and_then(|&peer| self.owner.received(peer));
+        Greeting {
+            wire_version: WIRE_VERSION,
+            role: Role::Client,
+            python: self.terms.python.clone(),
+            engine: self.terms.engine.clone(),
+            name: self.terms.name.clone(),
+            lease: if received.is_some() { lease } else { 0 },
+            received: received.unwrap_or(0),
+            offer: [0; 3],
+            labels: String::new(),
+        }
+    }
+
+    fn greet<M: Conversation>(&mut self, mut talk: Talk<M>, theirs: Greeting) -> Turn<M> {
+        let own = (self.terms.python.as_str(), self.terms.engine.as_str());
+        if let Some(text) = disagreement(&theirs, Role::Node, own) {
+            talk.meeting.say(|out| {
+                self.greeting(0).write(out);
+                Control::Refuse { text: text.clone() }.write(out);
+            });
+            return Turn::Failed(Box::new(talk), text);
+        }
+        let known = self.leases.get(&theirs.lease).copied();
+        let resumed = known.filter(|&peer| self.owner.received(peer).is_some());
+        let has_spoken = talk.dial.is_some();
+        let answer = self.greeting(theirs.lease);
+        if resumed.is_none() {
+            talk.lease = self.random.next() | 1;
+        }
+        let ask = Ask { lease: talk.lease, ..self.terms.ask.clone() };
+        talk.meeting.say(|out| {
+            if !has_spoken {
+                answer.write(out);
+            }
+            if resumed.is_none() {
+                ask.write(out);
+            }
+        });
+        let Some(peer) = resumed else {
+            talk.theirs = Some(theirs);
+            return Turn::On(Box::new(talk));
+        };
+        if let Some(channel) = talk.meeting.into_channel() {
+            self.owner.reattach(peer, channel, theirs.received);
+        }
+        Turn::Done
+    }
+
+    fn settle<M: Conversation>(&mut self, talk: Talk<M>, grant: &Grant, theirs: Greeting) {
+        let address = talk.meeting.peer();
+        self.troubles.retain(|(whom, _)| *whom != theirs.name && whom != address);
+        self.kept.push((talk.dial, grant.lease));
+        let Some(channel) = talk.meeting.into_channel() else { return };
+        let Ask { beat_ns, expiry_ns, .. } = self.terms.ask;
+        let Grant { workers, ends_in_ns, .. } = *grant;
+        let name = theirs.name;
+        let link = NewLink { name, channel, beat_ns, expiry_ns, workers, ends_in_ns };
+        let peer = self.owner.attach(link);
+        self.leases.insert(grant.lease, peer);
+    }
+
+    /// What became of a link; the lease whose address is to be dialled again, and whether it is over.
+    pub fn hear(&mut self, news: PeerNews) -> Option<(u64, bool)> {
+        let (peer, is_over) = match news {
+            PeerNews::Parted { peer, .. } => (peer, false),
+            PeerNews::Gone { peer, name, text } => {
+                self.note(&name, &text);
+                (peer, true)
+            }
+        };
+        let lease = self.leases.iter().find(|(_, one)| **one == peer).map(|(&lease, _)| lease)?;
+        if is_over {
+            self.leases.remove(&lease);
+        }
+        Some((lease, is_over))
+    }
+
+    fn note(&mut self, whom: &str, text: &str) {
+        self.troubles.retain(|(one, _)| one != whom);
+        self.troubles.push((whom.to_owned(), text.to_owned()));
+    }
+}
+
+impl<L: LinkOwner, M: Conversation> Host<M> for Porter<L> {
+    /// The end that dialled speaks first.
+    fn open(&mut self, talk: &mut Talk<M>) {
+        if talk.dial.is_some() {
+            let greeting = self.greeting(talk.lease);
+            talk.meeting.say(|out| {
+                greeting.write(out);
+            });
+        }
+    }
+
+    fn said(&mut self, mut talk: Talk<M>, said: (MessageKind, &[u8]), _now: u64) -> Turn<M> {
+        let (kind, body) = said;
+        let text = match kind {
+            MessageKind::Greeting => match Greeting::read(body) {
+                Ok(theirs) => return self.greet(talk, theirs),
+                Err(error) => format!("it did not greet: {error}"),
+            },
+            MessageKind::Grant => match (Grant::read(body), talk.theirs.take()) {
+                (Ok(grant), Some(theirs)) if grant.lease == talk.lease => {
+                    self.settle(talk, &grant, theirs);
+                    return Turn::Done;
+                }
+                _ => "it grants what nobody asked for".to_owned(),
+            },
+            other => match Control::read(other, body) {
+                Ok(Some(Control::Refuse { text } | Control::End { text })) => text,
+                _ => format!("it says {other:?} before a lease"),
+            },
+        };
+        Turn::Failed(Box::new(talk), text)
+    }
+
+    fn failed(&mut self, whom: &str, text: &str) {
+        self.note(whom, text);
+    }
+}
