@@ -51,6 +51,9 @@ impl Inner {
             self.attended();
         }
         self.settle();
+        if self.lanes.links.has_courier && self.lanes.links.is_used() {
+            self.tell_surplus(now);
+        }
         if self.lanes.links.has_outgoing {
             self.flush_links(now);
         }

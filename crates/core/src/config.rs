@@ -41,6 +41,8 @@ pub struct Config {
     /// Records taken back at once: the marks and the re-sending of more would take longer than the
     /// wake-up they save.
     pub steal_max: u32,
+    /// Peers get only tasks that tasks here submitted: others came from them.
+    pub shares_nested_only: bool,
     /// Work in one batch of calls: much more than a record costs, much less than anyone notices.
     pub batch_ns: u32,
     /// Calls in one batch at most.
@@ -92,6 +94,7 @@ impl Default for Config {
             cores: u32::MAX,
             steal_after_ns: 100_000,
             steal_max: 1024,
+            shares_nested_only: false,
             batch_ns: 20_000,
             batch_max: 64,
             unknown_run_ns: 1_000_000,

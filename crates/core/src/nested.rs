@@ -209,9 +209,29 @@ impl Core {
     pub(crate) fn pump_nested(&mut self, port: &mut impl Port) {
         for slot in 0..self.slots.len() {
             while self.slots[slot].nested.len > 0 {
-                let Some(to) = self.choose_nested(slot, port) else { break };
-                self.send_nested(slot, to, port);
+                let head = self.slots[slot].nested.head;
+                if let Some(to) = self.choose_nested(slot, port) {
+                    self.send_nested(slot, to, port);
+                } else if self.config.shares_nested_only
+                    && let Some(place) = self.choose_peer(head)
+                {
+                    self.share_nested(slot, place, port);
+                } else {
+                    break;
+                }
             }
+        }
+    }
+
+    /// Sends the oldest child of a slot's stack to a peer whose side has workers with nothing to do: it is the largest.
+    fn share_nested(&mut self, slot: usize, place: usize, port: &mut impl Port) {
+        let index = self.slots[slot].nested.head;
+        self.unlist(index);
+        if self.send_away(place, index, port) == Placed::Full {
+            self.tasks[index].state = State::Nested;
+            self.tasks[index].slot = slot_id(slot).0;
+            self.slots[slot].nested.push_front(&mut self.tasks, index);
+            self.nested_ready += 1;
         }
     }
 

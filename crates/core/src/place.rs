@@ -30,6 +30,7 @@ impl Core {
                 is_sent = self.send(slot, index, port) == Placed::Done;
             }
             while !is_sent
+                && !self.config.shares_nested_only
                 && self.batch(index).is_none()
                 && let Some(place) = self.choose_peer(index)
             {

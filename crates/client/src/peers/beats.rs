@@ -39,12 +39,14 @@ impl Pulse {
 
     /// The beat to be sent now, if one is due.
     pub fn due(&mut self, now: u64) -> Option<Beat> {
-        if now < self.next_beat() {
-            return None;
-        }
+        (now >= self.next_beat()).then(|| self.beat(now))
+    }
+
+    /// The beat to be sent now.
+    pub fn beat(&mut self, now: u64) -> Beat {
         self.sent_at = now;
         let (echo_ns, came_at) = self.echo;
-        Some(Beat { sent_ns: now, echo_ns, held_ns: now - came_at, ..Beat::default() })
+        Beat { sent_ns: now, echo_ns, held_ns: now - came_at, ..Beat::default() }
     }
 
     /// When the next beat is due.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gristmill_core::{LossCause, LossReport};
+use gristmill_core::{LossCause, LossReport, PeerOffer};
 use gristmill_transport::{Channel, Flushed};
 use gristmill_wire::peer::{Beat, Control, Definition, MessageKind, Messages};
 use gristmill_wire::{Epoch, FrameError, PeerId, SlotId, TaskId};
@@ -83,7 +83,27 @@ pub trait LinkWork: LinkHome {
         }
         self.links_mut().chunk = chunk;
         self.keep_alive(now);
+        if !self.links().has_courier {
+            self.ask_for_work();
+        }
         count
+    }
+
+    /// Tells peers at once when the first task that a task submitted finds no worker here, and when none waits any more.
+    fn tell_surplus(&mut self, now: u64) {
+        let has_surplus = self.core().nested_len() > 0;
+        if has_surplus == self.links().has_told_surplus {
+            return;
+        }
+        self.links_mut().has_told_surplus = has_surplus;
+        let own = self.own_beat();
+        for peer in self.links().peers() {
+            if let Some(link) = self.links_mut().get_mut(peer) {
+                let beat = link.pulse.beat(now);
+                beat.with(own).write(&mut link.out);
+                self.links_mut().has_outgoing = true;
+            }
+        }
     }
 
     /// Nothing more will come from a peer, nor go there.
@@ -241,6 +261,7 @@ trait LinkSteps: LinkHome {
                 self.parts().core.peer_recalled(peer);
                 self.call_waiters(<[_]>::is_empty);
             }
+            Control::Want { count } => self.share(peer, count, now),
             Control::Drain { .. } => {
                 let Parts { core, port, .. } = self.parts();
                 core.peer_draining(peer, now, port);
@@ -254,6 +275,28 @@ trait LinkSteps: LinkHome {
             Control::End { text } | Control::Refuse { text } => self.peer_gone(peer, &text),
         }
         Ok(())
+    }
+
+    /// A peer has workers with nothing to do, or has none any more: it gets tasks that tasks here submitted.
+    fn share(&mut self, peer: PeerId, count: u32, now: u64) {
+        let Some(link) = self.links().get(peer) else { return };
+        let offer = PeerOffer { workers: count, round_trip_ns: 0, ends_at_ns: u64::MAX };
+        let epoch = link.epoch;
+        let Parts { core, port, .. } = self.parts();
+        core.peer_joined(peer, epoch, offer, now, port);
+    }
+
+    /// Asks peers whose tasks wait for as many as workers of others have nothing to do.
+    fn ask_for_work(&mut self) {
+        let idle = self.core().idle_capacity();
+        for peer in self.links().peers() {
+            let Some(link) = self.links_mut().get_mut(peer) else { continue };
+            let count = if link.pulse.last.waiting == 0 { 0 } else { idle };
+            if count != link.wanted {
+                link.wanted = count;
+                self.port_mut().say(peer, &Control::Want { count });
+            }
+        }
     }
 
     /// A link broke: another connection may come, unless what it carried was wrong.
@@ -297,8 +340,7 @@ trait LinkSteps: LinkHome {
                 continue;
             }
             if let Some(beat) = link.pulse.due(now).filter(|_| link.is_connected()) {
-                Beat { sent_ns: beat.sent_ns, echo_ns: beat.echo_ns, held_ns: beat.held_ns, ..own }
-                    .write(&mut link.out);
+                beat.with(own).write(&mut link.out);
                 self.links_mut().has_outgoing = true;
             }
         }

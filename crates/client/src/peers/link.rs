@@ -72,6 +72,8 @@ pub struct Link {
     unconfirmed: VecDeque<(u64, u32)>,
     /// The other end has said that it sends nothing more.
     pub is_drained: bool,
+    /// Tasks of its tasks that it was asked for.
+    pub wanted: u32,
     /// The graph was told that it gets nothing more for now.
     pub is_held: bool,
     /// The system took only a part: it is watched for room.
@@ -110,6 +112,7 @@ impl Link {
             answered: Vec::new(),
             unconfirmed: VecDeque::new(),
             is_drained: false,
+            wanted: 0,
             is_held: false,
             waits_for_room: false,
             channel: Some(channel),

@@ -59,6 +59,8 @@ pub struct Links {
     sleeper: Option<Arc<Sleeper>>,
     /// Some link has something to leave.
     pub has_outgoing: bool,
+    /// Peers know that tasks which tasks submitted wait here.
+    pub has_told_surplus: bool,
     /// Some link's connection takes no more for now, and has more to take.
     pub waits_for_room: bool,
     /// Workers have the bell: a thread of its own looks after links.
@@ -79,6 +81,7 @@ impl Links {
             sleeper,
             has_outgoing: false,
             waits_for_room: false,
+            has_told_surplus: false,
             has_courier,
             chunk: Vec::new(),
             sizes: LinkSizes::default(),

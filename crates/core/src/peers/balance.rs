@@ -139,6 +139,26 @@ impl Core {
         extra != NONE && self.extras[extra].parent != NONE
     }
 
+    /// Workers of peers that have nothing to do, while nothing waits here; up to some peers are counted.
+    #[must_use]
+    pub fn idle_capacity(&self) -> u32 {
+        if !self.ready.is_empty() {
+            return 0;
+        }
+        let first = self.peers.levels.first();
+        std::iter::successors(first, |&place| self.peers.levels.next(place))
+            .take(LOOKS_MAX)
+            .map(|place| self.peers.get(place))
+            .map(|peer| peer.offer.workers.saturating_sub(peer.in_flight.len))
+            .fold(0, u32::saturating_add)
+    }
+
+    /// Tasks that tasks here submitted and that wait for a worker.
+    #[must_use]
+    pub const fn nested_len(&self) -> u64 {
+        self.nested_ready
+    }
+
     /// Whether any peer could take a task now.
     #[must_use]
     pub fn has_open_peer(&self) -> bool {

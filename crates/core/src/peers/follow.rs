@@ -20,7 +20,7 @@ impl Core {
     pub(crate) fn block(&mut self, index: u32, port: &mut impl Port) {
         self.tasks[index].state = State::Blocked;
         self.blocked += 1;
-        if self.peers.away > 0 {
+        if self.peers.away > 0 && !self.config.shares_nested_only {
             self.follow(index, port);
             self.follow_shipped(port);
         }

@@ -51,6 +51,9 @@ impl<'a> Iterator for ErrandParents<'a> {
 impl Core {
     /// Sends what is ready to peers, as far as there is room.
     pub(crate) fn pump_peers(&mut self, port: &mut impl Port) {
+        if self.config.shares_nested_only {
+            return;
+        }
         while let Some(first) = self.ready.first()
             && self.batch(first).is_none()
             && let Some(place) = self.choose_peer(first)

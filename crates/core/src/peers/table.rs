@@ -207,7 +207,8 @@ impl Core {
             assert!(peer.in_flight.len > 0 || peer.backlog_ns == 0, "nothing is no backlog");
         }
         let lasts = |place: usize| self.peers.get(place).offer.ends_at_ns == u64::MAX;
-        let best = self.peers.levels.first().filter(|&place| lasts(place));
+        let shares = !self.config.shares_nested_only;
+        let best = self.peers.levels.first().filter(|&place| shares && lasts(place));
         assert!(self.ready.is_empty() || best.is_none(), "nothing waits beside a peer with room");
     }
 }

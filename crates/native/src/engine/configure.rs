@@ -252,6 +252,7 @@ pub fn node_options(
     program.environment.push(format!("GRISTMILL_NODE_THREADS={share}").into_bytes());
     let core = Config {
         workers,
+        shares_nested_only: true,
         outstanding_max: u64::MAX,
         tasks_per_worker_max: ask.tasks_per_worker,
         ..Config::default()

@@ -23,6 +23,12 @@ pub struct Beat {
 }
 
 impl Beat {
+    /// The same sign, with what `own` says of load.
+    #[must_use]
+    pub const fn with(self, own: Self) -> Self {
+        Self { sent_ns: self.sent_ns, echo_ns: self.echo_ns, held_ns: self.held_ns, ..own }
+    }
+
     /// Appends the message.
     pub fn write(&self, out: &mut Vec<u8>) -> usize {
         write_message(out, MessageKind::Beat, |out| {
@@ -125,6 +131,11 @@ pub enum Control {
     },
     /// Those that could be given back were.
     Recalled,
+    /// So many tasks that tasks submitted would be taken at a time: others have workers with nothing to do.
+    Want {
+        /// How many; 0 is none any more.
+        count: u32,
+    },
     /// Nothing more is to be sent here.
     Drain {
         /// Why.
@@ -159,16 +170,18 @@ impl Control {
             Self::Kept { task, attempt } => {
                 Self::write_task(out, MessageKind::Kept, *task, *attempt)
             }
-            Self::Recall { count } => {
-                let fill = |out: &mut Vec<u8>| put_words(out, [u64::from(*count)]);
-                write_message(out, MessageKind::Recall, fill)
-            }
+            Self::Recall { count } => Self::write_count(out, MessageKind::Recall, *count),
+            Self::Want { count } => Self::write_count(out, MessageKind::Want, *count),
             Self::Recalled => write_message(out, MessageKind::Recalled, |_| {}),
             Self::Drained => write_message(out, MessageKind::Drained, |_| {}),
             Self::Drain { text } => Self::write_text(out, MessageKind::Drain, text),
             Self::End { text } => Self::write_text(out, MessageKind::End, text),
             Self::Refuse { text } => Self::write_text(out, MessageKind::Refuse, text),
         }
+    }
+
+    fn write_count(out: &mut Vec<u8>, kind: MessageKind, count: u32) -> usize {
+        write_message(out, kind, |out| put_words(out, [u64::from(count)]))
     }
 
     fn write_task(out: &mut Vec<u8>, kind: MessageKind, task: TaskId, attempt: Attempt) -> usize {
@@ -203,6 +216,7 @@ impl Control {
                 }
             }
             MessageKind::Recall => Self::Recall { count: reader.word()? as u32 },
+            MessageKind::Want => Self::Want { count: reader.word()? as u32 },
             MessageKind::Recalled => Self::Recalled,
             MessageKind::Drained => Self::Drained,
             MessageKind::Drain => Self::Drain { text: text() },
@@ -229,6 +243,7 @@ mod tests {
             Control::Kept { task, attempt: Attempt(6) },
             Control::Recall { count: 5 },
             Control::Recalled,
+            Control::Want { count: 7 },
             Control::Drained,
             Control::Drain { text: text() },
             Control::End { text: text() },

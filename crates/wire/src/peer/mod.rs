@@ -58,6 +58,8 @@ pub enum MessageKind {
     Kept = 15,
     /// Nothing more will be sent there: all that was has been.
     Drained = 16,
+    /// So many tasks that tasks submitted would be taken at a time.
+    Want = 17,
 }
 
 impl MessageKind {
@@ -79,6 +81,7 @@ impl MessageKind {
             14 => Self::Withdraw,
             15 => Self::Kept,
             16 => Self::Drained,
+            17 => Self::Want,
             other => return Err(FrameError::UnknownKind(other)),
         })
     }
