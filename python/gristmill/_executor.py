@@ -27,6 +27,9 @@ _MAP_WINDOW = 16_384
 #: Executors by age.
 _numbers = itertools.count()
 
+#: Placements that were started and have not been ended.
+_placed: list[Placement] = []
+
 #: Executors to shut down when the interpreter ends: pending tasks are completed, as the standard library does it.
 _living: weakref.WeakSet[Executor] = weakref.WeakSet()
 
@@ -61,6 +64,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
 
     #: Who waits for which future; set by itself once somebody does.
     _registry: Registry | None = None
+    _is_shut_down = False
 
     def __init__(
         self,
@@ -132,7 +136,13 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         from gristmill._nodes.opening import open_door
 
         assert self._placement is not None, "only an executor with nodes is asked to place them"
+        _placed.append(self._placement)
         open_door(self, self._placement, world)
+
+    def _node_troubles(self) -> list[tuple[str, str]]:
+        """Why nodes that should be there are not: what went wrong with which last."""
+        of_placement = self._placement.troubles() if self._placement in _placed else []
+        return super()._node_troubles() + of_placement
 
     def map(
         self,
@@ -227,12 +237,14 @@ class Executor(_native.Engine, concurrent.futures.Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Takes no more tasks; with ``wait`` returns when all are completed, callbacks too, and no process is left."""
         _living.discard(self)
+        self._is_shut_down = True
         for results in () if cancel_futures else list(self._maps):
             results._submit_rest()
         self._shut_down(wait, cancel_futures)
         if wait and self._registry is not None:
             self._registry.join()
-        if wait and self._placement is not None:
+        if wait and self._placement in _placed:
+            _placed.remove(self._placement)
             self._placement.end()
 
     def __reduce__(self) -> Any:
@@ -340,6 +352,8 @@ def _finish() -> None:
     for executor in list(_living):
         executor.shutdown(wait=True)
     _native.finish_all()
+    while _placed:
+        _placed.pop().end()
     completion = sys.modules.get("gristmill._completion")
     if completion is not None:
         completion.join_all()
@@ -347,3 +361,4 @@ def _finish() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_living.clear)
+    os.register_at_fork(after_in_child=_placed.clear)

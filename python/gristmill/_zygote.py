@@ -101,6 +101,8 @@ def _work(
     try:
         os.environ["GRISTMILL_WORKER"] = f"{slot}.{epoch}.{os.environ.get('GRISTMILL_TREE', '')}"
         signal(_native.INTERRUPT_SIGNAL, _on_interrupt)
+        if "GRISTMILL_NODE_CORES" in os.environ:
+            importlib.import_module("gristmill._nodes.affinity").bind(slot)
         spin_us = world["spin_us"] if slot < pollers else 0.0
         _native.serve(*memory, slot, spin_us, lambda: _initialize(world, tell))
         code = 0

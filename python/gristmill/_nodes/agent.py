@@ -7,6 +7,13 @@ import os
 import signal
 import socket
 import sys
+import time
+
+from gristmill._nodes.command import HOST
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gristmill._nodes.share import Share
 
 #: How long an agent looks for a client before it gives up, seconds: longer than a program takes to start.
 _PATIENCE_S = 120.0
@@ -14,24 +21,55 @@ _PATIENCE_S = 120.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Says what the command understands."""
-    parser.add_argument(
-        "--join", action="append", default=[], metavar="HOST:PORT", help="a client to join"
+    add = parser.add_argument
+    add(
+        "--join",
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
+        help="the client to join; several: its addresses, of which one that can be reached is taken",
     )
-    parser.add_argument("--listen", metavar="HOST:PORT", help="where clients reach this node")
-    parser.add_argument(
+    add("--listen", metavar="HOST:PORT", help="where clients reach this node")
+    add(
         "--key",
         metavar="FILE",
-        help="the nodes' key, in a file that only its owner can read; $GRISTMILL_NODE_KEY holds it if not given",
+        help="the nodes' key, in a file that only its owner can read, or - for a line of standard input; "
+        "$GRISTMILL_NODE_KEY holds it if not given",
     )
-    parser.add_argument("--workers", type=int, metavar="N", help="workers to offer (the cores)")
-    parser.add_argument("--memory", type=float, metavar="GB", help="memory to offer (all of it)")
-    parser.add_argument("--gpus", type=int, default=0, metavar="N", help="GPUs to offer (none)")
-    parser.add_argument("--name", help="what this node is called (its host name)")
-    parser.add_argument("--label", action="append", default=[], metavar="NAME=VALUE")
+    add("--leash", action="store_true", help="ends when its standard input does")
+    add("--name", default=HOST, help=f"what this node is called; {HOST} is its host name")
+    add("--label", action="append", default=[], metavar="NAME=VALUE")
+    add("--quiet", action="store_true", help="says nothing unless something is wrong")
+    _add_sizes(parser)
+    _add_times(parser)
+
+
+def _add_sizes(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="workers to offer (as many as cores and memory allow)",
+    )
+    add(
+        "--cores-per-worker", type=float, default=1.0, metavar="CORES", help="cores of a worker (1)"
+    )
+    add("--memory-per-worker", type=float, metavar="GB", help="memory of a worker (any)")
+    add("--memory", type=float, metavar="GB", help="memory to offer (all of it)")
+    add("--gpus", type=int, default=0, metavar="N", help="GPUs to offer (none)")
+    add(
+        "--cpu-affinity",
+        default="none",
+        metavar="POLICY",
+        help="binds workers to cores: none, block, block-reverse, alternating or list:0,1:2,3 (none)",
+    )
+
+
+def _add_times(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--patience",
         type=float,
-        default=None,
         metavar="SECONDS",
         help=f"how long it stays without a client ({_PATIENCE_S:g} with --join, else for ever)",
     )
@@ -48,46 +86,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="how long tasks may finish before the end of the walltime, and after a SIGTERM (20)",
     )
-    parser.add_argument(
-        "--quiet", action="store_true", help="says nothing unless something is wrong"
-    )
 
 
 def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     """Runs the agent; gives its exit status: 0 when its client has finished, 1 when none came."""
+    begun_at = time.monotonic()
     if not options.join and options.listen is None:
         parser.error("name a client with --join, or an address with --listen")
-    key = _key(parser, options.key)
-    from gristmill import _native, _world
+    from gristmill._nodes import handing, share
 
+    name = options.name.replace(HOST, socket.gethostname())
+    try:
+        key = handing.read_key(options.key)
+        part = share.measure(options)
+    except ValueError as error:
+        parser.error(str(error))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    if options.leash:
+        handing.end_with_input()
     patience = options.patience
     if patience is None and options.join:
         patience = _PATIENCE_S
-    name = options.name or socket.gethostname()
-
-    def opened(address: str | None) -> None:
-        if not options.quiet:
-            where = f"listens at {address}" if address else f"joins {', '.join(options.join)}"
-            print(f"gristmill node {name}: {where}", file=sys.stderr, flush=True)
-
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    join = _choose(options.join, patience)
+    if join is None:
+        nowhere = f"nobody answers at {', '.join(options.join)}"
+        print(f"gristmill node {name}: gave up: {nowhere}", file=sys.stderr)
+        return 1
+    if patience is not None:
+        patience = max(0.0, patience - (time.monotonic() - begun_at))
     try:
-        why, trouble = _native.run_agent(
-            key,
-            join=options.join,
-            listen=options.listen,
-            name=name,
-            workers=options.workers or _native.cpu_count(),
-            memory=int(options.memory * 1e9) if options.memory else _memory_size(),
-            gpus=options.gpus,
-            labels="\n".join(options.label),
-            patience_s=patience,
-            walltime_s=options.walltime,
-            drain_s=options.drain,
-            program=_world.program(output=True),
-            spin_us=50.0 if _native.cpu_count() > 1 else 0.0,
-            opened=opened,
-        )
+        why, trouble = _serve(options, key, name, join, patience, part)
     except KeyboardInterrupt:
         return 130
     except (ValueError, OSError) as error:
@@ -98,20 +126,46 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     return 0
 
 
-def _key(parser: argparse.ArgumentParser, path: str | None) -> str:
-    key = os.environ.pop("GRISTMILL_NODE_KEY", None)
-    if path is None:
-        if key is None:
-            parser.error("name the nodes' key with --key FILE, or set GRISTMILL_NODE_KEY")
-        return key
-    try:
-        if os.stat(path).st_mode & 0o077:
-            parser.error(f"{path} can be read or written by others: chmod 600 {path}")
-        with open(path) as file:
-            return file.read().strip()
-    except OSError as error:
-        parser.error(f"the key cannot be read: {error}")
+def _choose(addresses: list[str], patience_s: float | None) -> list[str] | None:
+    """The address to join, of those that the client may have; a choice of one needs no look."""
+    if len(addresses) < 2:
+        return addresses
+    from gristmill._nodes.probe import find_reachable
+
+    found = find_reachable(addresses, patience_s)
+    return None if found is None else [found]
 
 
-def _memory_size() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+def _serve(
+    options: argparse.Namespace,
+    key: str,
+    name: str,
+    join: list[str],
+    patience_s: float | None,
+    part: Share,
+) -> tuple[str, str]:
+    from gristmill import _native, _world
+    from gristmill._nodes import handing
+
+    def opened(address: str | None) -> None:
+        if not options.quiet:
+            where = f"listens at {address}" if address else f"joins {', '.join(join)}"
+            print(f"gristmill node {name}: {where}", file=sys.stderr, flush=True)
+
+    os.environ.update(part.environment)
+    return _native.run_agent(
+        key,
+        join=join,
+        listen=options.listen,
+        name=name,
+        workers=part.workers,
+        memory=part.memory,
+        gpus=options.gpus,
+        labels="\n".join(options.label),
+        patience_s=patience_s,
+        walltime_s=handing.time_left(options.walltime),
+        drain_s=options.drain,
+        program=_world.program(output=True),
+        spin_us=50.0 if _native.cpu_count() > 1 else 0.0,
+        opened=opened,
+    )

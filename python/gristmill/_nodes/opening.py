@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 
+from gristmill._nodes.placement import port_of
+from gristmill._nodes.view import ClientView
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gristmill._executor import Executor
@@ -27,4 +30,6 @@ def open_door(executor: Executor, placement: Placement, world: bytes) -> None:
         expiry_s=EXPIRY_S,
         **executor._wish,
     )
-    placement.start(address, fleet.node_key())
+    key = fleet.node_key()
+    placement.client = ClientView(executor, port_of(address) if address else None, key)
+    placement.start(address, key)

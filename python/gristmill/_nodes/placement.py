@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gristmill import _native
+    from gristmill._nodes.view import ClientView
 
 
 class Placement(abc.ABC):
@@ -22,6 +23,8 @@ class Placement(abc.ABC):
     listen: str | None = "0.0.0.0:0"
     #: Agents that listen themselves, as ``host:port``.
     dial: Sequence[str] = ()
+    #: The executor that it is started for.
+    client: ClientView
 
     def fleet(self) -> _native.Fleet:
         """Gives the keys that client and agents prove themselves with."""
@@ -35,7 +38,11 @@ class Placement(abc.ABC):
 
     @abc.abstractmethod
     def end(self) -> None:
-        """Takes away what is left: agents end by themselves once their client has finished."""
+        """Takes away what is left: agents end by themselves once their client has finished. May be called twice."""
+
+    def troubles(self) -> list[tuple[str, str]]:
+        """Why agents that should be there are not: where, and what went wrong last."""
+        return []
 
 
 def port_of(address: str | None) -> int:

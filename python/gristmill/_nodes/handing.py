@@ -1,0 +1,77 @@
+"""What an agent is handed by whoever starts it: its key, the leash that it hangs on, and the time that it has."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+#: The environment variable with the nodes' key.
+KEY_VARIABLE = "GRISTMILL_NODE_KEY"
+#: Longest line with a key, bytes: a key has a hundred or two.
+_LINE_MAX = 4096
+
+
+def read_key(path: str | None) -> str:
+    """Reads the key from a file, from standard input (``-``), or from the environment, which then has it no more.
+
+    Raises ``ValueError`` if it is not there, or where others might have read it.
+    """
+    handed = os.environ.pop(KEY_VARIABLE, None)
+    if path is None:
+        if handed is None:
+            raise ValueError(f"name the nodes' key with --key FILE, or set ${KEY_VARIABLE}")
+        return handed
+    if path == "-":
+        return _read_line()
+    try:
+        if os.stat(path).st_mode & 0o077:
+            raise ValueError(f"{path} can be read or written by others: chmod 600 {path}")
+        with open(path) as file:
+            return file.read().strip()
+    except OSError as error:
+        raise ValueError(f"the key cannot be read: {error}") from error
+
+
+def _read_line() -> str:
+    """One line of standard input, and nothing of what comes after it."""
+    line = b""
+    while not line.endswith(b"\n") and len(line) < _LINE_MAX:
+        byte = os.read(0, 1)
+        if not byte:
+            break
+        line += byte
+    if not line.strip():
+        raise ValueError("standard input ended before the key")
+    return line.decode().strip()
+
+
+def write_key(path: str, key: str) -> None:
+    """Writes the key into a new file that only its owner can read."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(file, "w") as opened:
+        opened.write(key + "\n")
+
+
+def end_with_input() -> None:
+    """Ends this process, in order, when its standard input ends: with whoever holds the other end of it."""
+
+    def wait() -> None:
+        while os.read(0, 4096):
+            pass
+        _end()
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def time_left(walltime_s: float | None) -> float | None:
+    """How long this node can be used, seconds: a batch system that says when its job ends is believed."""
+    told = os.environ.get("SLURM_JOB_END_TIME", "")
+    if walltime_s is None or not told.isdigit():
+        return walltime_s
+    return max(0.0, min(walltime_s, int(told) - time.time()))
+
+
+def _end() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,28 @@
+"""When to try again what keeps failing."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass
+class Pauses:
+    """Pauses between tries that double while these fail one after the other, until there have been too many.
+
+    A pure state machine: whoever asks says how long a try has lasted.
+    """
+
+    first_s: float = 1.0
+    longest_s: float = 60.0
+    #: Failures in a row after which there is no other try: some five minutes with the pauses given here.
+    failures_max: int = 10
+    #: What has lasted longer than this counts as a success.
+    calm_s: float = 60.0
+    failures: int = 0
+
+    def after(self, lasted_s: float) -> float | None:
+        """How long to wait before the next try, seconds, after one that lasted so long; ``None``: no more tries."""
+        self.failures = 1 if lasted_s >= self.calm_s else self.failures + 1
+        if self.failures >= self.failures_max:
+            return None
+        return min(self.longest_s, self.first_s * 2.0 ** (self.failures - 1))

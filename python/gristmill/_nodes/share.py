@@ -1,0 +1,66 @@
+"""How much of its node an agent offers: workers, memory, and the cores that each worker is bound to."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+
+from gristmill._nodes import affinity
+
+_GIGABYTE = 1e9
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """What is offered."""
+
+    workers: int
+    #: Bytes.
+    memory: int
+    #: What workers are told by their environment.
+    environment: dict[str, str]
+
+
+def measure(options: argparse.Namespace) -> Share:
+    """What the command's options come to on this node. Raises ``ValueError`` for what no node can offer."""
+    from gristmill import _native
+
+    cores = sorted(os.sched_getaffinity(0))
+    count = min(_native.cpu_count(), _number("PARSL_CORES") or _native.cpu_count())
+    memory = options.memory * _GIGABYTE if options.memory else _memory_size()
+    workers = options.workers
+    if workers is None:
+        workers = fitting(count, memory, options.cores_per_worker, options.memory_per_worker)
+    if workers < 1:
+        raise ValueError("there must be at least one worker")
+    environment = {}
+    sets = affinity.core_sets(options.cpu_affinity, cores, workers)
+    if sets is not None:
+        environment[affinity.VARIABLE] = affinity.to_text(sets)
+    return Share(workers, int(memory), environment)
+
+
+def fitting(
+    cores: int, memory: float, cores_per_worker: float, memory_per_worker: float | None
+) -> int:
+    """How many workers fit, at least one; sizes are a number of cores and bytes, those of a worker cores and gigabytes.
+
+    Raises ``ValueError`` for a worker without a size.
+    """
+    if cores_per_worker <= 0 or (memory_per_worker is not None and memory_per_worker <= 0):
+        raise ValueError("a worker needs some part of a core, and some memory")
+    count = cores / cores_per_worker
+    if memory_per_worker is not None:
+        count = min(count, memory / (memory_per_worker * _GIGABYTE))
+    return max(1, int(count))
+
+
+def _number(variable: str) -> int | None:
+    """What a provider says of the part of the node that is ours."""
+    text = os.environ.get(variable, "")
+    return int(text) if text.isdigit() and int(text) > 0 else None
+
+
+def _memory_size() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")

@@ -1,0 +1,115 @@
+"""What agents are made of: the share of a node, cores, keys, pauses, and the look for their client."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from gristmill._nodes import affinity, handing
+from gristmill._nodes.addresses import all_addresses, reachable_at
+from gristmill._nodes.command import AgentCommand
+from gristmill._nodes.pauses import Pauses
+from gristmill._nodes.probe import find_reachable
+from gristmill._nodes.share import fitting
+
+
+@pytest.mark.parametrize(
+    ("policy", "sets"),
+    [
+        ("none", None),
+        ("block", [[0, 1], [2, 3]]),
+        ("block-reverse", [[2, 3], [0, 1]]),
+        ("alternating", [[0, 2], [1, 3]]),
+        ("list:0:1,3", [[0], [1, 3]]),
+    ],
+)
+def test_workers_are_bound_to_cores(policy: str, sets: list[list[int]] | None) -> None:
+    assert affinity.core_sets(policy, [0, 1, 2, 3], 2) == sets
+
+
+@pytest.mark.parametrize("policy", ["block", "block-reverse", "alternating"])
+def test_more_workers_than_cores_share_them(policy: str) -> None:
+    sets = affinity.core_sets(policy, [4, 5], 3)
+    assert sets is not None
+    assert len(sets) == 3
+    assert {core for one in sets for core in one} == {4, 5}
+    assert all(sets)
+
+
+@pytest.mark.parametrize(
+    ("policy", "why"),
+    [
+        ("blocks", "is none of"),
+        ("list:a", "no list of cores"),
+        ("list:9", r"there are no cores \[9\]"),
+    ],
+)
+def test_cores_that_cannot_be_are_refused(policy: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        affinity.core_sets(policy, [0, 1], 1)
+
+
+def test_as_many_workers_fit_as_cores_and_memory_allow() -> None:
+    assert fitting(8, 16e9, 1.0, None) == 8
+    assert fitting(8, 16e9, 2.0, None) == 4
+    assert fitting(8, 16e9, 0.5, 4.0) == 4
+    assert fitting(1, 1e9, 4.0, 4.0) == 1, "one at least"
+    with pytest.raises(ValueError, match="needs some part of a core"):
+        fitting(8, 16e9, 0.0, None)
+
+
+def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    path = str(tmp_path / "key")
+    handing.write_key(path, "secret")
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    assert handing.read_key(path) == "secret"
+    os.chmod(path, 0o640)
+    with pytest.raises(ValueError, match="chmod 600"):
+        handing.read_key(path)
+    with pytest.raises(ValueError, match="cannot be read"):
+        handing.read_key(f"{path}s")
+
+
+def test_a_key_in_the_environment_does_not_stay_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRISTMILL_NODE_KEY", "secret")
+    assert handing.read_key(None) == "secret"
+    with pytest.raises(ValueError, match="--key FILE"):
+        handing.read_key(None)
+
+
+def test_pauses_double_until_there_were_too_many() -> None:
+    pauses = Pauses(first_s=1.0, longest_s=5.0, failures_max=6, calm_s=60.0)
+    assert [pauses.after(0.1) for _ in range(6)] == [1.0, 2.0, 4.0, 5.0, 5.0, None]
+
+
+def test_what_ran_for_long_begins_anew() -> None:
+    pauses = Pauses(first_s=1.0, longest_s=60.0, failures_max=3, calm_s=60.0)
+    assert [pauses.after(seconds) for seconds in (1, 1, 61, 1, 1)] == [1.0, 2.0, 1.0, 2.0, None]
+
+
+def test_the_address_that_answers_is_found() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # nobody listens: connections are refused
+        closed = f"127.0.0.1:{silent.getsockname()[1]}"
+        there = f"127.0.0.1:{listener.getsockname()[1]}"
+        assert find_reachable([closed, "no-such-host.invalid:1", there], 10.0) == there
+        assert find_reachable([closed], 0.0) is None
+
+
+def test_the_loopback_is_the_last_address_to_be_tried() -> None:
+    found = all_addresses()
+    assert found[-1] == "127.0.0.1"
+    assert reachable_at(7, interface="lo") == ["127.0.0.1:7"]
+    assert reachable_at(7, address="door.example") == ["door.example:7"]
+    assert reachable_at(7) == [f"{address}:7" for address in found]
+    with pytest.raises(ValueError, match="interface moon0"):
+        reachable_at(7, interface="moon0")
+
+
+def test_a_command_names_what_was_given_and_nothing_else() -> None:
+    words = AgentCommand(["a:1", "b:1"], key="-", python="python", is_leashed=True).arguments()
+    assert words[:5] == ["python", "-m", "gristmill._cli", "node", "--quiet"]
+    assert words[5:] == ["--join", "a:1", "--join", "b:1", "--key", "-", "--name", "%h", "--leash"]
