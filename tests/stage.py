@@ -46,7 +46,7 @@ class Script:
         path.write_text(textwrap.dedent(text))
         tests = str(Path(__file__).parent)
         environment = {**os.environ, "PYTHONPATH": tests, **options.pop("env", {})}  # type: ignore[dict-item]
-        return subprocess.Popen(
+        started: subprocess.Popen[str] = subprocess.Popen(
             [sys.executable, str(path), *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -56,6 +56,7 @@ class Script:
             preexec_fn=_default_signals,
             **options,  # type: ignore[call-overload]
         )
+        return started
 
     def run(self, text: str, *arguments: str, **options: object) -> str:
         """Runs ``text`` to a successful end; gives what it printed."""

@@ -14,8 +14,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
+    from typing import Any
 
-__all__ = ["LocalNodes", "Placement", "StandingNodes", "hosts", "local", "ssh"]
+    from gristmill._nodes.block_status import ErrorHandler
+
+__all__ = ["LocalNodes", "Placement", "StandingNodes", "hosts", "local", "provider", "ssh"]
 
 
 def hosts(*addresses: str, key: str | os.PathLike[str] | None = None) -> Placement:
@@ -58,3 +61,86 @@ def ssh(
     from gristmill._nodes.ssh import SshNodes
 
     return SshNodes(hosts, workers, python, worker_init, shell, address, interface)
+
+
+def provider(
+    provider: Any,
+    launcher: Any = None,
+    *,
+    nodes_per_block: int | None = None,
+    init_blocks: int | None = None,
+    min_blocks: int | None = None,
+    max_blocks: int | None = None,
+    parallelism: float | None = None,
+    max_workers_per_node: float | None = None,
+    cores_per_worker: float = 1.0,
+    mem_per_worker: float | None = None,
+    cpu_affinity: str = "none",
+    strategy: str | None = "simple",
+    strategy_period: float = 5.0,
+    max_idletime: float = 120.0,
+    block_error_handler: bool | ErrorHandler = True,
+    submissions: tuple[int, float] = (10, 10.0),
+    address: str | None = None,
+    interface: str | None = None,
+    python: str | None = None,
+    run_dir: str = "runinfo",
+    is_folder_shared: bool = True,
+    label: str = "gristmill",
+) -> Placement:
+    """Puts agents into the jobs of a batch system, through a provider and a launcher of Parsl's.
+
+    :param provider: for example ``SlurmProvider("debug", launcher=SrunLauncher(), walltime="01:00:00")``.
+    :param launcher: in the place of the provider's own; as are the five after it.
+    :param max_workers_per_node: workers on each node; as many as its cores and memory allow if not given.
+    :param cores_per_worker: cores that a worker is thought to use.
+    :param mem_per_worker: memory that a worker is thought to use, gigabytes.
+    :param cpu_affinity: binds workers to cores: ``none``, ``block``, ``block-reverse``, ``alternating``, or
+        ``list:0,1:2,3``.
+    :param strategy: ``none``: the first blocks and no others; ``simple``: as many as the tasks ask for.
+    :param strategy_period: seconds between two looks at the tasks, at most.
+    :param max_idletime: seconds without a task after which only ``min_blocks`` are kept.
+    :param block_error_handler: ``True``: when all blocks have failed, tasks fail with what their jobs left behind;
+        ``False``: others are submitted; or a handler of Parsl's kind, ``handler(blocks, {number: status})``.
+    :param submissions: how many jobs may be submitted within how many seconds.
+    :param address: where nodes find this program; all addresses of this machine are tried if not given.
+    :param interface: the network interface, as ``eth0``, whose address is meant.
+    :param python: the interpreter on the nodes, which has Gristmill; the path of this one if not given.
+    :param run_dir: below it the scripts and the output of the jobs are kept, in numbered folders.
+    :param is_folder_shared: whether nodes see that folder: the nodes' key is in a file there that only its owner can
+        read, else in the jobs' scripts.
+    :param label: what the jobs' names begin with.
+
+    The first blocks are submitted with the executor's first task. Jobs are cancelled when the executor is shut down.
+    """
+    from gristmill._nodes.provider import BlockOptions, ProviderNodes
+
+    given = {
+        "launcher": launcher,
+        "nodes_per_block": nodes_per_block,
+        "init_blocks": init_blocks,
+        "min_blocks": min_blocks,
+        "max_blocks": max_blocks,
+        "parallelism": parallelism,
+    }
+    for name, value in given.items():
+        if value is not None:
+            setattr(provider, name, value)
+    options = BlockOptions(
+        label,
+        max_workers_per_node,
+        cores_per_worker,
+        mem_per_worker,
+        cpu_affinity,
+        strategy,
+        strategy_period,
+        max_idletime,
+        block_error_handler,
+        submissions,
+        address,
+        interface,
+        python,
+        run_dir,
+        is_folder_shared,
+    )
+    return ProviderNodes(provider, options)

@@ -46,11 +46,11 @@ def worker_count(executor: Any) -> float:
     if hasattr(executor, "max_threads"):
         # The standard library's own choice.
         return executor.max_threads or min(32, (os.cpu_count() or 1) + 4)
-    if isinstance(executor, GristmillExecutor):
+    if isinstance(executor, GristmillExecutor) and executor.block_count is None:
         return executor.max_workers or _native.cpu_count()
     on_node = getattr(executor, "workers_per_node", 1)
     if not isinstance(on_node, (int, float)) or not 1 <= on_node < float("inf"):
         return 1
-    blocks = len(getattr(executor, "blocks_to_job_id", ()))
+    blocks = getattr(executor, "block_count", len(getattr(executor, "blocks_to_job_id", ())))
     nodes: int = getattr(getattr(executor, "provider", None), "nodes_per_block", 1)
     return on_node * max(1, blocks) * nodes

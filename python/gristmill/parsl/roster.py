@@ -53,6 +53,8 @@ class Roster:
         executor.run_id = kernel.run_id
         executor.run_dir = kernel.run_dir
         executor.log_config = kernel.log_config
+        if isinstance(executor, GristmillExecutor):
+            executor.config = kernel.config
         provider: Any = getattr(executor, "provider", None)
         if hasattr(provider, "script_dir"):
             provider.script_dir = os.path.join(kernel.run_dir, "submit_scripts")

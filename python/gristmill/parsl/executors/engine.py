@@ -1,5 +1,9 @@
 """Gristmill's engine as an executor: of the kernel here and, in an unchanged configuration, of Parsl's own.
 
+Its workers are on this machine, on the nodes of a placement, or in the blocks of a provider. The engine scales blocks
+by itself under either kernel: Parsl's own poller would submit the first one only after its period, and does not know
+when nodes have joined.
+
 What the kernel sends has its dependencies resolved, so the engine sees plain calls. Its futures are handed out as they
 are: an attribute more on each would cost every task a dictionary.
 """
@@ -14,11 +18,21 @@ import gristmill
 from gristmill import _native
 from gristmill._captures import trust_contents
 from gristmill.parsl.executors.base import ParslExecutor, radio_of_parsl
+from gristmill.parsl.executors.blocks import (
+    count_blocks,
+    guess_workers,
+    placement_of,
+    preload_of_parsl,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import Future
     from typing import Any
+
+    from gristmill._nodes.block_status import ErrorHandler
+    from gristmill._nodes.placement import Placement
+    from gristmill.parsl.config import Config
 
 #: Of how many different specifications the options are kept: programs have a few levels of priority, not thousands.
 _SPECIFICATIONS_MAX = 256
@@ -39,9 +53,9 @@ class _Engine(gristmill.Executor):
 
 
 class GristmillExecutor(ParslExecutor):
-    """Runs tasks in worker processes of this machine, which start with the first task.
+    """Runs tasks in worker processes of this machine, which start with the first task, or of nodes.
 
-    :param max_workers: worker processes; the cores this process may use if not given.
+    :param max_workers: worker processes; the cores this process may use if not given. On nodes: of each one at most.
     :param start_method: ``"fork"`` forks workers from a warm zygote; ``"spawn"`` starts an interpreter each.
     :param initializer: called in each worker before its first task, with ``initargs``.
     :param preload: names of modules that are imported once for all workers.
@@ -55,6 +69,12 @@ class GristmillExecutor(ParslExecutor):
     :param working_dir: the folder that files are staged into.
     :param remote_monitoring_radio: how tasks report to Parsl's monitoring, as Parsl's ``UDPRadio``; where Parsl is
         loaded and none is given, through files in the run's folder.
+    :param provider: a provider of Parsl's, with its launcher, in whose blocks workers run. The first blocks are
+        submitted when the kernel starts.
+    :param nodes: another placement of ``gristmill.on``, instead of a provider.
+    :param cores_per_worker: for this and all below see ``gristmill.on.provider``; without a provider they mean nothing.
+    :param strategy: that of the configuration if ``None``; Parsl's own kernel does not tell, so it is ``simple`` there.
+    :param max_idletime: that of the configuration if ``None``; 120 seconds under Parsl's own kernel.
 
     A task's ``parsl_resource_specification`` may hold ``priority``, an integer of which the lower runs earlier and all
     before the tasks without one, and ``walltime``, the seconds after which it is interrupted, also inside compiled
@@ -76,9 +96,33 @@ class GristmillExecutor(ParslExecutor):
         storage_access: list[Any] | None = None,
         working_dir: str | None = None,
         remote_monitoring_radio: Any = None,
+        provider: Any = None,
+        nodes: Placement | None = None,
+        cores_per_worker: float = 1.0,
+        mem_per_worker: float | None = None,
+        max_workers_per_node: float | None = None,
+        cpu_affinity: str = "none",
+        block_error_handler: bool | ErrorHandler = True,
+        strategy: str | None = None,
+        max_idletime: float | None = None,
+        address: str | None = None,
+        interface: str | None = None,
     ) -> None:
         super().__init__()
         self.label = label
+        self.provider = provider
+        self.nodes = nodes
+        self.cores_per_worker = cores_per_worker
+        self.mem_per_worker = mem_per_worker
+        self.max_workers_per_node = max_workers_per_node
+        self.cpu_affinity = cpu_affinity
+        self.block_error_handler = block_error_handler
+        self.strategy = strategy
+        self.max_idletime = max_idletime
+        self.address = address
+        self.interface = interface
+        #: The configuration, where it is the kernel here that starts this.
+        self.config: Config | None = None
         self.max_workers = max_workers
         self.start_method = start_method
         self.initializer = initializer
@@ -98,22 +142,37 @@ class GristmillExecutor(ParslExecutor):
         self._function: Callable[..., Any] | None = None
 
     def start(self) -> None:
-        """Makes the engine; its workers start with the first task."""
+        """Makes the engine; its workers start with the first task, but for the first blocks of a provider."""
+        placement = placement_of(self)
         self._engine = _Engine(
             self.max_workers,
             self.initializer,
             self.initargs,
             max_tasks_per_child=self.max_tasks_per_child,
             start=self.start_method,
-            preload=self.preload,
+            preload=(*self.preload, *preload_of_parsl(self)),
             threads_per_worker=self.threads_per_worker,
             task_limit=self.task_limit,
+            nodes=placement,
         )
         self._options = functools.lru_cache(_SPECIFICATIONS_MAX)(self._make_options)
         # What most tasks are submitted through, looked up once.
         self._submit = (
             self._options(None, None).submit if self.loss_retries else self._engine.submit
         )
+        if self.provider is not None and placement is not None and self.provider.init_blocks:
+            # Memory is what an engine starts for if there is no task: jobs are to be in the queue by then.
+            self._engine._allocate(1)
+
+    @property
+    def workers_per_node(self) -> float:
+        """How many tasks a node is thought to run at the same time."""
+        return guess_workers(self)
+
+    @property
+    def block_count(self) -> int | None:
+        """How many blocks there are or are waited for; ``None`` without a provider."""
+        return count_blocks(self._engine)
 
     def submit(
         self,

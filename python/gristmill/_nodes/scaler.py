@@ -1,0 +1,136 @@
+"""Looks after the blocks of a provider: adds some when tasks wait, takes some away when none do, and gives up."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from gristmill._nodes.pauses import Pauses
+from gristmill._nodes.scaling import Rate, Strategy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gristmill._nodes.block_status import ErrorHandler
+    from gristmill._nodes.blocks import Blocks
+    from gristmill._nodes.view import ClientView
+
+_log = logging.getLogger("gristmill.nodes")
+
+#: Shortest time between two looks at the tasks, and between two questions to the batch system, seconds. Both double
+#: while nothing happens.
+_LOOK_S, _POLL_S = 0.05, 2.0
+
+
+class Scaler:
+    """A thread that scales, until nothing is needed any more.
+
+    :param blocks: what it scales.
+    :param provider: whose blocks these are.
+    :param strategy: how many blocks there should be.
+    :param rate: how many jobs may be submitted when.
+    :param handler: told of all blocks after each look at them; it may call ``set_bad_state_and_fail_all``.
+    :param client: whose tasks they are for.
+    :param period_s: the longest time between two looks at the tasks.
+    """
+
+    def __init__(
+        self,
+        blocks: Blocks,
+        provider: Any,
+        strategy: Strategy,
+        rate: Rate,
+        handler: ErrorHandler,
+        client: ClientView,
+        period_s: float,
+    ) -> None:
+        self.blocks = blocks
+        self.provider = provider
+        self.label = blocks.label
+        self.executor_exception: BaseException | None = None
+        self._strategy = strategy
+        self._rate = rate
+        self._handler = handler
+        self._client = client
+        self._period_s = period_s
+        # The rate of submissions that fail: however many fail, another one may not.
+        self._pauses = Pauses(failures_max=1 << 30)
+        self._wanted = 0
+        self._submit_at = 0.0
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="gristmill-blocks", daemon=True)
+
+    def start(self) -> None:
+        """Begins."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Takes all blocks away."""
+        self._ends.set()
+        self._thread.join()
+
+    @property
+    def bad_state_is_set(self) -> bool:
+        """Whether it has given up."""
+        return self.executor_exception is not None
+
+    def set_bad_state_and_fail_all(self, exception: BaseException) -> None:
+        """Gives up: no job is submitted any more, those that there are end, and every task fails."""
+        self.executor_exception = exception
+
+    def _run(self) -> None:
+        look_s, poll_s = _LOOK_S, _POLL_S
+        poll_at = time.monotonic() + poll_s
+        while True:
+            now = time.monotonic()
+            # The batch system takes a moment to notice that a job has ended.
+            is_news = self.blocks.see(self._client.nodes()) or self._scale(now)
+            if is_news:
+                look_s, poll_s, poll_at = _LOOK_S, _POLL_S, now + _POLL_S
+            elif now >= poll_at:
+                self._poll()
+                poll_s = min(2 * poll_s, max(_POLL_S, self.provider.status_polling_interval))
+                poll_at = now + poll_s
+            if self.bad_state_is_set or self._ends.wait(look_s) or self._client.is_over():
+                break
+            look_s = min(2 * look_s, self._period_s)
+        self.blocks.take_away(self.blocks.living())
+        if self.executor_exception is not None:
+            self._client.give_up(str(self.executor_exception))
+
+    def _poll(self) -> None:
+        self.blocks.poll()
+        self._handle()
+
+    def _handle(self) -> None:
+        try:
+            self._handler(self, self.blocks.statuses())
+        except Exception as error:
+            _log.exception("the handler of errors of blocks failed")
+            self.set_bad_state_and_fail_all(error)
+
+    def _scale(self, now: float) -> bool:
+        """Adds or takes away what the strategy says, one job at a time; says whether it did."""
+        living = self.blocks.living()
+        tasks = self._client.tasks()
+        change = self._strategy.decide(tasks, len(living) + self._wanted, now)
+        if change < 0:
+            unsubmitted = min(self._wanted, -change)
+            self._wanted -= unsubmitted
+            # Those that have not begun first, then the youngest: the others have proved themselves.
+            spare = sorted(living, key=lambda block: (block.has_joined, -int(block.number)))
+            self.blocks.take_away(spare[: -change - unsubmitted])
+            return True
+        self._wanted += change
+        if not self._wanted or now < self._submit_at or self._rate.wait_s(now) > 0:
+            return False
+        self._wanted -= 1
+        self._rate.note(now)
+        if self.blocks.submit():
+            self._pauses.failures = 0
+        else:
+            self._submit_at = now + (self._pauses.after(0.0) or 0.0)
+            self._handle()
+        return True

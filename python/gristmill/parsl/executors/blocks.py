@@ -1,0 +1,88 @@
+"""Where the workers of ``GristmillExecutor`` are, if not on this machine."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import gristmill
+    from gristmill._nodes.placement import Placement
+    from gristmill._nodes.provider import BlockOptions
+    from gristmill.parsl.executors.engine import GristmillExecutor
+
+#: What Parsl's own kernel has in its configuration unless told otherwise.
+_STRATEGY, _PERIOD_S, _MAX_IDLETIME_S = "simple", 5.0, 120.0
+#: What wraps every function that Parsl's own kernel sends.
+_WRAPPER = "parsl.app.errors"
+
+
+def placement_of(executor: GristmillExecutor) -> Placement | None:
+    """The placement that an executor is to have; ``None``: its workers are on this machine.
+
+    Raises ``ConfigurationError`` for a provider beside another placement.
+    """
+    provider = executor.provider
+    if provider is not None and executor.nodes is not None:
+        from gristmill.parsl.errors import ConfigurationError
+
+        raise ConfigurationError(
+            f"{executor.label} has a provider and other nodes: give it one of them"
+        )
+    if provider is None or _is_this_machine(provider):
+        return executor.nodes
+    from gristmill._nodes.provider import ProviderNodes
+
+    return ProviderNodes(provider, _options(executor))
+
+
+def _is_this_machine(provider: object) -> bool:
+    """Whether it is what stands for Parsl's local provider where Parsl is not installed: that starts nothing."""
+    from gristmill.parsl.providers import LocalProvider
+
+    return isinstance(provider, LocalProvider)
+
+
+def _options(executor: GristmillExecutor) -> BlockOptions:
+    from gristmill._nodes.provider import BlockOptions
+
+    config = executor.config
+    strategy = executor.strategy or (_STRATEGY if config is None else config.strategy)
+    max_idletime = executor.max_idletime
+    if max_idletime is None:
+        max_idletime = _MAX_IDLETIME_S if config is None else config.max_idletime
+    return BlockOptions(
+        label=executor.label,
+        max_workers_per_node=executor.max_workers_per_node,
+        cores_per_worker=executor.cores_per_worker,
+        mem_per_worker=executor.mem_per_worker,
+        cpu_affinity=executor.cpu_affinity,
+        strategy=strategy,
+        strategy_period=_PERIOD_S if config is None else config.strategy_period,
+        max_idletime=max_idletime,
+        block_error_handler=executor.block_error_handler,
+        address=executor.address,
+        interface=executor.interface,
+        run_dir=executor.run_dir,
+    )
+
+
+def guess_workers(executor: GristmillExecutor) -> float:
+    """How many workers a node is thought to have."""
+    if executor.provider is None:
+        return executor.max_workers or 1
+    from gristmill._nodes.provider import ProviderNodes
+
+    return ProviderNodes(executor.provider, _options(executor)).workers_per_node
+
+
+def count_blocks(engine: gristmill.Executor | None) -> int | None:
+    """How many blocks an engine has or waits for; ``None`` if it has no provider."""
+    scaler = getattr(engine and engine._placement, "scaler", None)
+    return None if scaler is None else len(scaler.blocks.living())
+
+
+def preload_of_parsl(executor: GristmillExecutor) -> tuple[str, ...]:
+    """What workers need of Parsl whose engine starts before it sees a function of Parsl's own kernel."""
+    is_theirs = executor.config is None and "parsl.dataflow.dflow" in sys.modules
+    return (_WRAPPER,) if is_theirs and executor.provider is not None else ()

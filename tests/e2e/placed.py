@@ -1,0 +1,100 @@
+"""Programs of ours whose nodes others place: ``placed.py WHERE GATE [ARGUMENTS]``.
+
+Each puts tasks that wait at the gate on as many workers as it is told, and short ones behind them. It prints how long its
+first result took and, once the gate is open, the sum of the short ones and the hosts where the others have run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gristmill import Executor, on
+
+import calls
+
+#: Numbers that are summed, and how many tasks wait at the gate.
+SHORT, HELD = 500, 2
+
+
+def hold(gate: str) -> str:
+    """Waits at the gate; gives the name of the host."""
+    import socket
+
+    import calls
+
+    calls.enter(gate)
+    return socket.gethostname()
+
+
+def slurm(**blocks: Any) -> Any:
+    """A provider whose blocks are jobs of Slurm."""
+    providers = importlib.import_module("parsl.providers")
+    launchers = importlib.import_module("parsl.launchers")
+    environment = (
+        f"export SLURM_CONF={os.environ['SLURM_CONF']} PYTHONPATH={os.environ['PYTHONPATH']}"
+    )
+    return providers.SlurmProvider(
+        partition="debug",
+        launcher=launchers.SrunLauncher(),
+        walltime="00:10:00",
+        worker_init=environment,
+        **blocks,
+    )
+
+
+@contextmanager
+def with_provider(nodes: str, blocks: str) -> Iterator[Callable[..., Any]]:
+    """The engine alone, with nodes of a provider."""
+    place = on.provider(
+        slurm(nodes_per_block=int(nodes), init_blocks=int(blocks), max_blocks=int(blocks) + 1),
+        max_workers_per_node=1,
+    )
+    with Executor(nodes=place) as executor:
+        yield executor.options(loss_retries=2).submit
+
+
+@contextmanager
+def with_kernel(module: str, nodes: str, blocks: str) -> Iterator[Callable[..., Any]]:
+    """The executor of Parsl's kernel, or of the one here: ``parsl``, ``gristmill``."""
+    parsl = importlib.import_module(module)
+    executor = importlib.import_module("gristmill.parsl").GristmillExecutor(
+        provider=slurm(nodes_per_block=int(nodes), init_blocks=int(blocks), max_blocks=int(blocks)),
+        max_workers_per_node=1,
+        loss_retries=2,
+    )
+    with parsl.load(parsl.Config(executors=[executor])):
+        yield lambda function, *arguments: parsl.python_app(function)(*arguments)
+
+
+def broken() -> None:
+    """Prints what a task fails with whose jobs all fail."""
+    provider = slurm(nodes_per_block=1, init_blocks=1, max_blocks=1)
+    provider.worker_init += "\necho this is why >&2; exit 3\n"
+    with Executor(nodes=on.provider(provider)) as executor:
+        error = executor.submit(calls.nothing).exception()
+        print(f"{type(error).__name__}: {error}")
+
+
+def main(where: str, gate: str, *arguments: str) -> None:
+    """Runs the program."""
+    if where == "broken":
+        return broken()
+    ways: dict[str, Any] = {"provider": with_provider, "kernel": with_kernel}
+    begun_at = time.monotonic()
+    with ways[where](*arguments) as submit:
+        submit(calls.nothing).result()
+        print(f"first result after {time.monotonic() - begun_at:.2f} s", flush=True)
+        held = [submit(hold, gate) for _ in range(HELD)]
+        short = [submit(calls.same, number) for number in range(SHORT)]
+        print(sum(future.result() for future in short), flush=True)
+        print(*sorted(future.result() for future in held), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

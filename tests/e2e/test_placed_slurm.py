@@ -1,0 +1,139 @@
+"""Our engine on the nodes of a real Slurm, through Parsl's provider and launcher."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster import Cluster, Process, until
+from placed import SHORT
+from slurm import Slurm, slurm_hindrance
+from stage import Gate
+
+_PROGRAM = Path(__file__).with_name("placed.py")
+_TESTS = Path(__file__).parents[1]
+
+pytest.importorskip("parsl")
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Cluster]:
+    """Four nodes, for the tests of this module."""
+    if reason := slurm_hindrance():
+        pytest.skip(reason)
+    with Cluster(nodes=4) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def slurm(nodes: Cluster) -> Iterator[Slurm]:
+    """A Slurm on them."""
+    with Slurm(nodes) as made:
+        yield made
+
+
+@pytest.fixture
+def folder(nodes: Cluster, request: pytest.FixtureRequest) -> Path:
+    """A folder of the test's own that all nodes see."""
+    made: Path = nodes.shared / request.node.name
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def gate(folder: Path) -> Iterator[Gate]:
+    """A gate whose pipes are in that folder."""
+    made = Gate(folder)
+    yield made
+    made.close()
+
+
+def start(nodes: Cluster, slurm: Slurm, folder: Path, *arguments: str) -> Process:
+    """Starts the program at the login end."""
+    return nodes.login.start(
+        [sys.executable, str(_PROGRAM), *arguments],
+        env={**slurm.environment, "PYTHONPATH": str(_TESTS)},
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=None,
+    )
+
+
+def finish(program: Process) -> list[str]:
+    """Lets the program come to a good end; gives the hosts that held tasks have run on."""
+    printed, _ = program.communicate()
+    print(printed)
+    assert program.wait() == 0
+    _, total, hosts = printed.splitlines()
+    assert int(total) == sum(range(SHORT))
+    return hosts.split()
+
+
+def test_the_engine_runs_on_nodes_of_slurm(
+    nodes: Cluster, slurm: Slurm, folder: Path, gate: Gate
+) -> None:
+    with start(nodes, slurm, folder, "provider", gate.path, "2", "1") as program:
+        gate.wait_entered()
+        gate.wait_entered()
+        gate.close()
+        assert len(set(finish(program))) == 2
+    until(lambda: not slurm.jobs())
+
+
+@pytest.mark.parametrize("module", ["gristmill", "parsl"])
+def test_the_executor_has_blocks_under_either_kernel(
+    nodes: Cluster, slurm: Slurm, folder: Path, gate: Gate, module: str
+) -> None:
+    with start(nodes, slurm, folder, "kernel", gate.path, module, "1", "2") as program:
+        gate.wait_entered()
+        gate.wait_entered()
+        gate.close()
+        assert len(set(finish(program))) == 2
+    until(lambda: not slurm.jobs())
+    key_files = list(folder.glob("runinfo/*/*.key"))
+    assert not key_files
+
+
+def test_a_cancelled_job_costs_no_task(
+    nodes: Cluster, slurm: Slurm, folder: Path, gate: Gate
+) -> None:
+    with start(nodes, slurm, folder, "provider", gate.path, "1", "2") as program:
+        gate.wait_entered()
+        gate.wait_entered()
+        first = min(slurm.jobs(), key=int)
+        slurm.run(["scancel", first])
+        gate.wait_entered()
+        gate.close()
+        assert len(set(finish(program))) == 2
+    until(lambda: not slurm.jobs())
+
+
+def test_a_node_that_dies_costs_no_task(
+    nodes: Cluster, slurm: Slurm, folder: Path, gate: Gate
+) -> None:
+    with start(nodes, slurm, folder, "provider", gate.path, "2", "1") as program:
+        gate.wait_entered()
+        gate.wait_entered()
+        used = slurm.run(["squeue", "--noheader", "--format", "%N"]).stdout
+        victim = nodes.node("n1" if "n[1" in used or "n1" in used else "n3")
+        victim.kill()
+        gate.wait_entered()
+        gate.close()
+        assert victim.name not in finish(program)
+    victim.boot()
+    slurm.start_daemon(victim)
+    until(lambda: not slurm.jobs())
+
+
+def test_jobs_that_fail_fail_the_tasks_with_what_they_said(
+    nodes: Cluster, slurm: Slurm, folder: Path
+) -> None:
+    program = [sys.executable, str(_PROGRAM), "broken", "no gate"]
+    environment = {**slurm.environment, "PYTHONPATH": str(_TESTS)}
+    done = nodes.login.run(program, env=environment, cwd=folder)
+    assert "StartError: no node runs tasks, and there will be none" in done.stdout
+    assert "this is why" in done.stdout

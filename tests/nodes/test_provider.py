@@ -1,0 +1,141 @@
+"""Blocks of a provider whose jobs are processes on this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gristmill import Executor, StartError, on
+from gristmill._nodes.block_status import BlockStatus
+from gristmill._nodes.provider import ProviderNodes
+
+import calls
+from processes import Processes
+from stage import Gate, lives
+
+MakeBlocks = Callable[..., tuple[Executor, Processes]]
+
+
+@pytest.fixture
+def make_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeBlocks]:
+    """Makes executors with blocks; they are shut down when the test ends."""
+    made: list[tuple[Executor, Processes]] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gristmill._nodes.scaler._POLL_S", 0.01)
+
+    def make(provider: Processes, **options: object) -> tuple[Executor, Processes]:
+        options = {"max_workers_per_node": 1, **options}
+        placement = on.provider(provider, **options)  # type: ignore[arg-type]
+        made.append((Executor(nodes=placement), provider))
+        return made[-1]
+
+    yield make
+    for executor, provider in made:
+        executor.shutdown(cancel_futures=True)
+        provider.close()
+
+
+def test_blocks_are_added_while_tasks_wait(make_blocks: MakeBlocks, gate: Gate) -> None:
+    executor, provider = make_blocks(Processes(max_blocks=3))
+    futures = [executor.submit(calls.enter, gate.path) for _ in range(3)]
+    inside = {gate.wait_entered() for _ in range(3)}
+    assert len(inside) == len(provider.jobs) == 3
+    gate.open(3)
+    assert [future.result() for future in futures] == [None] * 3
+    assert provider.names[0].startswith("parsl.gristmill.block-0")
+
+
+def test_idle_blocks_are_taken_away_and_come_again(make_blocks: MakeBlocks) -> None:
+    executor, provider = make_blocks(
+        Processes(max_blocks=2), max_idletime=0.0, strategy_period=0.05
+    )
+    assert executor.submit(calls.same, 1).result() == 1
+    for job in provider.jobs:
+        job.wait()
+    assert executor.submit(calls.same, 2).result() == 2
+    assert len(provider.jobs) > 1
+
+
+def test_the_key_is_in_a_file_of_its_own(make_blocks: MakeBlocks, tmp_path: Path) -> None:
+    executor, provider = make_blocks(Processes())
+    executor.submit(calls.nothing).result()
+    assert isinstance(executor._placement, ProviderNodes)
+    key = executor._placement.client._key
+    (file,) = tmp_path.glob("runinfo/000/*.key")
+    assert file.read_text().strip() == key
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert key not in provider.commands[0]
+    assert "--walltime 3600.0" in provider.commands[0]
+    executor.shutdown()
+    assert not file.exists()
+
+
+def test_without_a_shared_folder_the_key_is_in_the_script(make_blocks: MakeBlocks) -> None:
+    executor, provider = make_blocks(Processes(), is_folder_shared=False)
+    executor.submit(calls.nothing).result()
+    assert isinstance(executor._placement, ProviderNodes)
+    assert f"GRISTMILL_NODE_KEY={executor._placement.client._key}" in provider.commands[0]
+
+
+def test_tasks_fail_with_what_failing_jobs_left_behind(make_blocks: MakeBlocks) -> None:
+    prefix = "echo the module is missing >&2; exit 3\n"
+    executor, provider = make_blocks(Processes(2, 2, prefix))
+    futures = [executor.submit(calls.same, number) for number in range(10)]
+    for future in futures:
+        with pytest.raises(StartError, match=r"exit status 3\n.*\n?the module is missing"):
+            future.result()
+    assert len(provider.jobs) == 2
+    assert dict(executor._node_troubles())["block 0"].startswith("its job ended before")
+
+
+def test_a_handler_of_the_users_own_decides_when_to_give_up(make_blocks: MakeBlocks) -> None:
+    seen: list[object] = []
+
+    def handle(blocks: object, status: dict[str, BlockStatus]) -> None:
+        seen.append(status)
+        if len([one for one in status.values() if one.terminal]) == 3:
+            blocks.set_bad_state_and_fail_all(RuntimeError("three are enough"))  # type: ignore[attr-defined]
+
+    executor, provider = make_blocks(
+        Processes(1, 1, "exit 1\n"), block_error_handler=handle, strategy_period=0.05
+    )
+    with pytest.raises(StartError, match="three are enough"):
+        executor.submit(calls.nothing).result()
+    assert len(provider.jobs) == 3
+    assert seen
+
+
+def test_a_block_that_ends_is_replaced_and_costs_no_task(
+    make_blocks: MakeBlocks, gate: Gate
+) -> None:
+    executor, provider = make_blocks(Processes(), strategy_period=0.05)
+    held = executor.options(loss_retries=1).submit(calls.enter, gate.path)
+    first = gate.wait_entered()
+    os.killpg(provider.jobs[0].pid, signal.SIGKILL)
+    assert gate.wait_entered() != first
+    gate.open(2)
+    assert held.result() is None
+    assert len(provider.jobs) == 2
+
+
+def test_shutdown_without_waiting_takes_the_blocks_away_when_all_is_done(
+    make_blocks: MakeBlocks, gate: Gate
+) -> None:
+    executor, provider = make_blocks(Processes(), strategy_period=0.05)
+    held = executor.submit(calls.enter, gate.path)
+    worker = gate.wait_entered()
+    executor.shutdown(wait=False)
+    gate.open()
+    assert held.result() is None
+    provider.jobs[0].wait()
+    while lives(worker):
+        pass
+
+
+def test_what_is_no_provider_is_refused() -> None:
+    with pytest.raises(TypeError, match="no provider of Parsl's: it has no submit"):
+        on.provider(object())

@@ -1,0 +1,74 @@
+"""Blocks of a provider under the data-flow kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import gristmill as parsl
+from gristmill import Config, GristmillExecutor, StartError
+from gristmill.parsl.choice import worker_count
+from gristmill.parsl.errors import ConfigurationError
+from gristmill.parsl.states import States
+
+import calls
+from processes import Processes
+
+
+def config(folder: Path, executor: GristmillExecutor, **fields: object) -> Config:
+    return Config(executors=[executor], run_dir=str(folder / "runs"), **fields)  # type: ignore[arg-type]
+
+
+def test_the_first_blocks_are_there_before_the_first_task(tmp_path: Path) -> None:
+    provider = Processes(init_blocks=2, max_blocks=2)
+    executor = GristmillExecutor(provider=provider, max_workers_per_node=1)
+    with parsl.load(config(tmp_path, executor, strategy="none")) as kernel:
+        while len(provider.jobs) < 2:
+            pass
+        assert kernel.task_count == 0
+        assert worker_count(executor) == 2
+        same = parsl.python_app(calls.same)
+        assert [future.result() for future in map(same, range(100))] == list(range(100))
+        assert provider.script_dir == f"{kernel.run_dir}/submit_scripts"
+        assert kernel.task_state_counts[States.exec_done] == 100
+    provider.close()
+
+
+def test_the_configuration_says_when_blocks_go(tmp_path: Path) -> None:
+    provider = Processes(init_blocks=1)
+    executor = GristmillExecutor(provider=provider, max_workers_per_node=1)
+    settings = {"max_idletime": 0.0, "strategy_period": 0.05}
+    with parsl.load(config(tmp_path, executor, **settings)):
+        assert parsl.python_app(calls.same)(1).result() == 1
+        provider.jobs[0].wait()
+    provider.close()
+
+
+def test_tasks_of_apps_fail_when_all_blocks_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gristmill._nodes.scaler._POLL_S", 0.01)
+    provider = Processes(prefix="echo no such partition >&2; exit 1")
+    executor = GristmillExecutor(provider=provider)
+    with (
+        parsl.load(config(tmp_path, executor)),
+        pytest.raises(StartError, match="no such partition"),
+    ):
+        parsl.python_app(calls.nothing)().result()
+    provider.close()
+
+
+def test_a_provider_beside_other_nodes_is_refused(tmp_path: Path) -> None:
+    from gristmill import on
+
+    executor = GristmillExecutor(provider=Processes(), nodes=on.local(1))
+    with pytest.raises(ConfigurationError, match="give it one of them"):
+        parsl.load(config(tmp_path, executor))
+
+
+def test_other_nodes_are_taken_as_they_are(tmp_path: Path) -> None:
+    from gristmill import on
+
+    with parsl.load(config(tmp_path, GristmillExecutor(nodes=on.local(1, 1)))):
+        assert parsl.python_app(calls.same)(1).result() == 1
