@@ -58,7 +58,7 @@ SIGNATURES = {
     "Executor": "(max_workers=None, initializer=None, initargs=(), *, max_tasks_per_child=None, start='fork', "
     "preload=(), output=True, threads_per_worker=None, spin_us=None, task_limit=None, when_full='block', "
     "nodes=None)",
-    "Executor.explain": "(self, /, future)",
+    "Executor.explain": "(self, future)",
     "Executor.map": "(self, fn, /, *iterables, timeout=None, chunksize=1, buffersize=None, ordered=True, progress=False)",
     "Executor.options": "(self, *, timeout=None, deadline=None, retries=0, loss_retries=0, timeout_retries=0, "
     "priority=0, grace=1.0, views=False)",
@@ -131,7 +131,7 @@ def test_the_methods() -> None:
         "Future": _public(Future),
         "TaskOptions": _public(TaskOptions),
     }
-    inherited = ["Executor.explain", "Executor.stats", "Executor.submit", "TaskOptions.submit"]
+    inherited = ["Executor.stats", "Executor.submit", "TaskOptions.submit"]
     refused = ["Future.set_exception", "Future.set_result", "Future.set_running_or_notify_cancel"]
     found = [f"{kind}.{name}" for kind, names in own.items() for name in names]
     assert sorted({*found, *inherited} - {*refused}) == known

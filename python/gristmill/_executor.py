@@ -234,6 +234,13 @@ class Executor(_native.Engine, concurrent.futures.Executor):
             self, timeout, deadline, retries, loss_retries, timeout_retries, priority, grace, views
         )
 
+    def explain(self, future: concurrent.futures.Future[Any]) -> str:
+        """Says why the task of ``future`` does not run yet, or where it is, in a few sentences.
+
+        Raises ``TypeError`` for what is no future of this executor.
+        """
+        return self._explain(future, self._node_troubles())
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Takes no more tasks; with ``wait`` returns when all are completed, callbacks too, and no process is left."""
         _living.discard(self)

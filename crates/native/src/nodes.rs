@@ -138,18 +138,22 @@ impl Engine {
         }
     }
 
-    /// Says why the task of a future does not run yet, or where it is, in a few sentences.
+    /// Says why the task of a future does not run yet, or where it is; `troubles` are those of nodes that are not there.
     ///
     /// # Errors
     /// `TypeError` for what is no future of this executor.
-    fn explain(&self, py: Python<'_>, future: &Bound<'_, PyAny>) -> PyResult<String> {
+    fn _explain(
+        &self,
+        py: Python<'_>,
+        future: &Bound<'_, PyAny>,
+        troubles: Vec<(String, String)>,
+    ) -> PyResult<String> {
         let own = FutureRef::from_ptr(py, future.as_ptr())
             .filter(|future| std::ptr::eq(future.engine(), self));
         let task = own.map(FutureRef::task).ok_or_else(|| {
             PyTypeError::new_err("only a future that this executor gave can be explained by it")
         })?;
         let client = self.running_client(py)?;
-        let troubles = self._node_troubles();
         Ok(py.detach(|| client.explain(task, &troubles)))
     }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from gristmill._nodes.placement import port_of
 from gristmill._nodes.view import ClientView
 
 TYPE_CHECKING = False
@@ -30,6 +29,5 @@ def open_door(executor: Executor, placement: Placement, world: bytes) -> None:
         expiry_s=EXPIRY_S,
         **executor._wish,
     )
-    key = fleet.node_key()
-    placement.client = ClientView(executor, port_of(address) if address else None, key)
-    placement.start(address, key)
+    placement.client = ClientView(executor)
+    placement.start(address, fleet.node_key())

@@ -151,7 +151,6 @@ class ProviderNodes(Placement):
         """Takes all blocks away."""
         if self.scaler is not None:
             self.scaler.end()
-            self.client.close()
         if self._key_file and os.path.exists(self._key_file):
             os.unlink(self._key_file)
 

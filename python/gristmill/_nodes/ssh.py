@@ -79,7 +79,6 @@ class SshNodes(Placement):
         """Ends the connections, and the agents with them."""
         if self.tender is not None:
             self.tender.end()
-            self.client.close()
 
     def troubles(self) -> list[tuple[str, str]]:
         """Which hosts have no agent now, and why."""
