@@ -6,7 +6,9 @@ import argparse
 import sys
 
 from gristmill import __version__
+from gristmill._doctor import command as doctor
 from gristmill._nodes import agent, keys
+from gristmill._top import command as look
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -28,7 +30,15 @@ def main(arguments: list[str] | None = None) -> int:
     agent.add_arguments(node)
     key = commands.add_parser("key", help="make the keys of a client and its nodes")
     keys.add_arguments(key)
+    top = commands.add_parser("top", help="show what programs with nodes are doing")
+    look.add_arguments(top)
+    checks = commands.add_parser("doctor", help="say what works on this machine")
+    doctor.add_arguments(checks)
     options = parser.parse_args(arguments)
+    if options.command == "doctor":
+        return doctor.run(options)
+    if options.command == "top":
+        return look.run(top, options)
     if options.command == "node":
         return agent.run(node, options)
     if options.command == "key":

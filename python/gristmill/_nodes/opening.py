@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from gristmill._nodes.view import ClientView
+from gristmill._top import status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,5 +30,6 @@ def open_door(executor: Executor, placement: Placement, world: bytes) -> None:
         expiry_s=EXPIRY_S,
         **executor._wish,
     )
+    status.serve(executor)
     placement.client = ClientView(executor)
     placement.start(address, fleet.node_key())

@@ -1,0 +1,101 @@
+"""What the machine and its kernel give."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import resource
+import socket
+import sys
+
+from gristmill._doctor.findings import Finding, bad, note, ok
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: The number of the system call ``membarrier``, by machine.
+_MEMBARRIER = {"x86_64": 324, "aarch64": 283}
+#: Its command for what commands there are, and the one that is used.
+_QUERY, _PRIVATE_EXPEDITED = 0, 1 << 3
+#: Open files below which a machine with many workers runs out of them.
+_FILES_MIN = 4096
+
+
+def versions() -> Iterator[Finding]:
+    """What runs here."""
+    from gristmill import build_info
+
+    info = build_info()
+    yield ok("gristmill", f"{info['version']}, {info['profile']} build")
+    if info["profile"] != "release":
+        yield note("build", "a debug build is ten times slower: build with --release")
+    yield ok("python", f"{platform.python_version()} at {sys.executable}")
+    yield ok("system", f"{platform.system()} {platform.release()} on {platform.machine()}")
+
+
+def cores_and_memory() -> Iterator[Finding]:
+    """How much of the machine this process may use."""
+    from gristmill import _native
+
+    usable, there = _native.cpu_count(), os.cpu_count() or 1
+    yield ok("cores", f"{usable} of {there} can be used")
+    if usable == 1:
+        yield note("cores", "with one core nobody polls: each hand-over costs a wake-up")
+    size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+    yield ok("memory", f"{size / 1e9:.1f} GB")
+
+
+def limits() -> Iterator[Finding]:
+    """What the system lets one user have."""
+    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files < _FILES_MIN:
+        yield note(
+            "open files", f"{files} may be open (at most {most}): ulimit -n {min(most, 65536)}"
+        )
+    else:
+        yield ok("open files", f"{files} may be open")
+    processes, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    text = "no limit" if processes == resource.RLIM_INFINITY else f"{processes} of this user"
+    yield ok("processes", text)
+
+
+def kernel() -> Iterator[Finding]:
+    """The system calls that the engine stands on."""
+    try:
+        os.close(os.memfd_create("gristmill-doctor"))
+        yield ok("shared memory", "memfd_create works")
+    except OSError as error:
+        yield bad("shared memory", f"memfd_create: {error}: the rings and the arena need it")
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+        yield ok("pidfd", "processes can be watched")
+    except OSError as error:
+        yield bad("pidfd", f"pidfd_open: {error}: Linux 5.3 or newer, and no filter against it")
+    yield _membarrier()
+
+
+def _membarrier() -> Finding:
+    number = _MEMBARRIER.get(platform.machine())
+    commands = -1
+    if number is not None:
+        commands = ctypes.CDLL(None, use_errno=True).syscall(number, _QUERY, 0)
+    if commands > 0 and commands & _PRIVATE_EXPEDITED:
+        return ok("membarrier", "writers ring bells without a fence")
+    return note("membarrier", "not here (a container's filter?): both sides use full fences")
+
+
+def network() -> Iterator[Finding]:
+    """Whether nodes could join a client here."""
+    try:
+        with socket.create_server(("0.0.0.0", 0)) as server:
+            yield ok("ports", f"can listen, for example at {server.getsockname()[1]}")
+    except OSError as error:
+        yield bad("ports", f"cannot listen: {error}: let nodes listen, and dial them")
+    name = socket.gethostname()
+    try:
+        addresses = sorted({str(found[4][0]) for found in socket.getaddrinfo(name, None)})
+        yield ok("host name", f"{name} is {', '.join(addresses)}")
+    except OSError as error:
+        yield note("host name", f"{name} is not known to the resolver: {error}")

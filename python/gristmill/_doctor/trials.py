@@ -1,0 +1,68 @@
+"""What happens when the engine is really used."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shutil
+import time
+
+from gristmill._doctor.findings import Finding, bad, note, ok
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+#: Calls that are timed.
+_CALLS = 200
+#: Longest wait for a result, seconds.
+_LIMIT_S = 30.0
+#: What places agents, or is used beside the engine.
+_PROGRAMS = ("ssh", "srun", "sbatch", "qsub", "mpiexec")
+_PACKAGES = ("cloudpickle", "threadpoolctl", "numpy", "parsl", "ray", "distributed")
+
+
+def here() -> Iterator[Finding]:
+    """An executor of this machine."""
+    yield _try("executor", {})
+
+
+def node() -> Iterator[Finding]:
+    """A node agent on this machine."""
+    from gristmill import on
+
+    yield _try("node agent", {"nodes": on.local(1, 1)})
+
+
+def _try(what: str, options: dict[str, Any]) -> Finding:
+    import gristmill
+
+    began = time.perf_counter()
+    executor = gristmill.Executor(1, **options)
+    try:
+        executor.submit(int).result(timeout=_LIMIT_S)
+        first_s = time.perf_counter() - began
+        times = sorted(_timed(executor) for _ in range(_CALLS))
+    except Exception as error:
+        return bad(what, f"{type(error).__name__}: {error}")
+    finally:
+        executor.shutdown(cancel_futures=True)
+    middle_us = times[_CALLS // 2] * 1e6
+    return ok(what, f"first result after {first_s * 1e3:.0f} ms, a call takes {middle_us:.0f} us")
+
+
+def _timed(executor: Any) -> float:
+    began = time.perf_counter()
+    executor.submit(int).result()
+    return time.perf_counter() - began
+
+
+def surroundings() -> Iterator[Finding]:
+    """What is there to place agents with, and to work with."""
+    found = [name for name in _PROGRAMS if shutil.which(name)]
+    yield ok("programs", ", ".join(found) or "none of " + ", ".join(_PROGRAMS))
+    for name in _PACKAGES:
+        try:
+            yield ok(name, importlib.metadata.version(name))
+        except importlib.metadata.PackageNotFoundError:
+            yield note(name, "is not installed")

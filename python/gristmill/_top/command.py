@@ -1,0 +1,67 @@
+"""The command: a screen that is drawn anew each second, or one look."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from gristmill._top import status, table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Says what the command understands."""
+    parser.add_argument(
+        "--interval", type=float, default=1.0, metavar="SECONDS", help="between two looks (1)"
+    )
+    parser.add_argument("--once", action="store_true", help="prints one look and ends")
+
+
+def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    """Shows what runs; gives the exit status."""
+    if options.interval <= 0:
+        parser.error("--interval must be more than 0")
+    if options.once or not sys.stdout.isatty():
+        print("\n".join(_look(options.interval)))
+        return 0
+    import curses
+
+    try:
+        curses.wrapper(_draw, options.interval)
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+def _key(answer: dict[str, Any]) -> tuple[int, int]:
+    return answer["pid"], answer["executor"]
+
+
+def _look(interval: float) -> list[str]:
+    """Two looks, and what lies between them."""
+    before = {_key(answer): answer for answer in status.ask_all()}
+    began = time.monotonic()
+    time.sleep(interval)
+    made: list[str] = []
+    for answer in status.ask_all():
+        earlier = before.get(_key(answer), answer)
+        made += [*table.lines(earlier, answer, time.monotonic() - began), ""]
+    return made or ["no program of this user has nodes now"]
+
+
+def _draw(screen: Any, interval: float) -> None:
+    import curses
+
+    curses.use_default_colors()
+    screen.nodelay(True)
+    while screen.getch() not in (ord("q"), 27):
+        made = _look(interval)
+        height, width = screen.getmaxyx()
+        screen.erase()
+        for number, line in enumerate(["gristmill top   q ends", "", *made][: height - 1]):
+            screen.addnstr(number, 0, line, width - 1)
+        screen.refresh()

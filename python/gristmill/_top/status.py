@@ -1,0 +1,111 @@
+"""What a running program tells whoever asks: one answer a connection, over a socket in a folder of this user."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import sys
+import tempfile
+import threading
+import weakref
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from gristmill._executor import Executor
+
+#: Longest wait for a program's answer, seconds: it may be held up by code that keeps the interpreter.
+_ANSWER_S = 2.0
+
+
+def folder() -> str:
+    """The folder with the sockets, which only this user can enter."""
+    place = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
+    return os.path.join(place, f"gristmill-{os.getuid()}")
+
+
+def serve(executor: Executor) -> None:
+    """Answers until the executor is gone or shut down; where that cannot be done nobody can ask, and nothing else."""
+    with contextlib.suppress(OSError):
+        os.makedirs(folder(), mode=0o700, exist_ok=True)
+        if os.stat(folder()).st_uid != os.getuid():
+            return
+        path = os.path.join(folder(), f"{os.getpid()}.{executor._number}")
+        listener = socket.socket(socket.AF_UNIX)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        listener.bind(path)
+        listener.listen()
+        threading.Thread(
+            target=_answer_all,
+            args=(weakref.ref(executor, lambda _: _close(listener)), listener, path),
+            name="gristmill-status",
+            daemon=True,
+        ).start()
+
+
+def _close(listener: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def _answer_all(reference: weakref.ref[Executor], listener: socket.socket, path: str) -> None:
+    with contextlib.suppress(OSError), listener:
+        while _answer(reference, listener.accept()[0]):
+            pass
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+def _answer(reference: weakref.ref[Executor], asker: socket.socket) -> bool:
+    with asker:
+        executor = reference()
+        if executor is None or executor._is_shut_down:
+            return False
+        with contextlib.suppress(OSError):
+            asker.sendall(json.dumps(describe(executor)).encode())
+    return True
+
+
+def describe(executor: Executor) -> dict[str, Any]:
+    """What is told."""
+    return {
+        "pid": os.getpid(),
+        "program": " ".join(sys.argv) or "python",
+        "executor": executor._number,
+        "stats": executor.stats(),
+        "nodes": executor._nodes(),
+        "troubles": executor._node_troubles(),
+    }
+
+
+def ask_all() -> Iterator[dict[str, Any]]:
+    """Asks every program of this user; those that do not answer are left out, those that are gone forgotten."""
+    try:
+        names = sorted(os.listdir(folder()))
+    except OSError:
+        return
+    for name in names:
+        path = os.path.join(folder(), name)
+        try:
+            yield _ask(path)
+        except ConnectionRefusedError:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        except (OSError, ValueError):
+            continue
+
+
+def _ask(path: str) -> dict[str, Any]:
+    with socket.socket(socket.AF_UNIX) as asker:
+        asker.settimeout(_ANSWER_S)
+        asker.connect(path)
+        parts = []
+        while part := asker.recv(1 << 16):
+            parts.append(part)
+    answer: dict[str, Any] = json.loads(b"".join(parts))
+    return answer

@@ -1,0 +1,58 @@
+"""Two looks at a program, made into lines."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: What has ended, by how it ended.
+_ENDS = ("succeeded", "failed", "cancelled", "timed_out", "dependency_failed", "lost", "refused")
+_HEAD = (
+    f"{'node':<20} {'state':<10} {'workers':>7} {'running':>8} {'waiting':>8} {'busy':>6} {'rtt':>9} "
+    f"{'sent/s':>9} {'recv/s':>9}"
+)
+
+
+def lines(before: dict[str, Any], now: dict[str, Any], seconds: float) -> list[str]:
+    """What a program did between two looks so many seconds apart."""
+    stats = now["stats"]
+    done = {name: stats.get(name, 0) - before["stats"].get(name, 0) for name in _ENDS}
+    rate = sum(done.values()) / seconds
+    made = [
+        f"{now['program'][:80]}  (process {now['pid']}, executor {now['executor']})",
+        f"  {_short(rate)} tasks/s   outstanding {stats['outstanding']:,}: ready {stats['ready']:,}, with workers "
+        f"{stats['in_flight']:,}, waiting for others {stats['blocked']:,}",
+        "  ended: "
+        + ", ".join(
+            f"{name.replace('_', ' ')} {stats[name]:,}" for name in _ENDS if stats.get(name)
+        ),
+        "  " + _HEAD,
+    ]
+    earlier = {node["name"]: node for node in before["nodes"]}
+    for node in now["nodes"]:
+        made.append("  " + _node(earlier.get(node["name"], node), node, seconds))
+    made += [f"  {whom}: {text}" for whom, text in now["troubles"]]
+    return made
+
+
+def _node(before: dict[str, Any], node: dict[str, Any], seconds: float) -> str:
+    state = "connected" if node["connected"] else "parted"
+    busy = (node["busy_s"] - before["busy_s"]) / seconds / max(1, node["workers"])
+    trip = node["round_trip_s"]
+    sent, received = (
+        _short(max(0, node[name] - before[name]) / seconds)
+        for name in ("sent_bytes", "received_bytes")
+    )
+    return (
+        f"{node['name'][:20]:<20} {state:<10} {node['workers']:>7} {node['running']:>8} {node['waiting']:>8} "
+        f"{min(busy, 9.99):>6.0%} {'-' if trip is None else f'{trip * 1e3:.2f} ms':>9} {sent:>9} {received:>9}"
+    )
+
+
+def _short(number: float) -> str:
+    """A number with three digits that count, and a letter for its size."""
+    for letter, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= size:
+            return f"{number / size:.3g} {letter}"
+    return f"{number:.3g}"
