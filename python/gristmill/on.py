@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from gristmill._nodes.block_status import ErrorHandler
 
-__all__ = ["LocalNodes", "Placement", "StandingNodes", "hosts", "local", "provider", "ssh"]
+__all__ = ["LocalNodes", "Placement", "StandingNodes", "hosts", "local", "mpi", "provider", "ssh"]
 
 
 def hosts(*addresses: str, key: str | os.PathLike[str] | None = None) -> Placement:
@@ -61,6 +61,33 @@ def ssh(
     from gristmill._nodes.ssh import SshNodes
 
     return SshNodes(hosts, workers, python, worker_init, shell, address, interface)
+
+
+def mpi(
+    count: int | None = None,
+    *,
+    launcher: Sequence[str] | None = None,
+    workers: int | None = None,
+    python: str | None = None,
+    address: str | None = None,
+    interface: str | None = None,
+) -> Placement:
+    """Makes the ranks of a parallel program agents: the program starts a launcher, which starts them on its nodes.
+
+    :param count: how many ranks; one on each node of an allocation of Slurm if not given.
+    :param launcher: the launcher and its options, such as ``["mpiexec", "-n", "8", "--hostfile", "hosts"]``; ``srun``
+        in an allocation of Slurm, else ``mpiexec``, if not given.
+    :param workers: workers of each rank; its cores, or its share of the node's, if not given.
+    :param python: the interpreter there, which has Gristmill; the path of this one if not given.
+    :param address: where ranks find this program; all addresses of this machine are tried if not given.
+    :param interface: the network interface, as ``eth0``, whose address is meant.
+
+    A launcher that ends while it is needed is started again, after pauses that grow to a minute. After ten failures in
+    a row tasks fail with ``StartError``. Neither Gristmill nor the program has to know of MPI.
+    """
+    from gristmill._nodes.mpi import RankNodes, choose_launcher
+
+    return RankNodes(launcher or choose_launcher(count), workers, python, address, interface)
 
 
 def provider(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cluster import Cluster, go_apart, hindrance
+from stage import Gate
 
 _HERE = Path(__file__).parent
 
@@ -34,6 +35,20 @@ def _no_leftovers() -> Iterator[None]:
     links = json.loads(subprocess.check_output(["ip", "-json", "link"]))
     assert [link["ifname"] for link in links] == ["lo"]
     assert Path("/proc/self/mounts").read_text() == mounts
+
+
+@pytest.fixture
+def folder(cluster: Cluster) -> Path:
+    """The folder that all nodes of the cluster see."""
+    return cluster.shared
+
+
+@pytest.fixture
+def gate(folder: Path) -> Iterator[Gate]:
+    """A gate whose pipes are in that folder."""
+    made = Gate(folder)
+    yield made
+    made.close()
 
 
 @pytest.fixture

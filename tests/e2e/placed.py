@@ -55,8 +55,26 @@ def with_provider(nodes: str, blocks: str) -> Iterator[Callable[..., Any]]:
         slurm(nodes_per_block=int(nodes), init_blocks=int(blocks), max_blocks=int(blocks) + 1),
         max_workers_per_node=1,
     )
+    with with_placement(place) as submit:
+        yield submit
+
+
+@contextmanager
+def with_placement(place: Any) -> Iterator[Callable[..., Any]]:
+    """The engine alone, with nodes of a placement."""
     with Executor(nodes=place) as executor:
         yield executor.options(loss_retries=2).submit
+
+
+def with_ssh(shell: str, *hosts: str) -> Any:
+    """Hosts that a program reaches which is called as ``ssh`` is."""
+    return with_placement(on.ssh(hosts, shell=[shell], workers=1))
+
+
+def with_mpi(*launcher: str) -> Any:
+    """Ranks of a launcher, or of the one that is found."""
+    count = None if launcher else 2
+    return with_placement(on.mpi(count, launcher=launcher or None, workers=1))
 
 
 @contextmanager
@@ -85,7 +103,12 @@ def main(where: str, gate: str, *arguments: str) -> None:
     """Runs the program."""
     if where == "broken":
         return broken()
-    ways: dict[str, Any] = {"provider": with_provider, "kernel": with_kernel}
+    ways: dict[str, Any] = {
+        "provider": with_provider,
+        "kernel": with_kernel,
+        "ssh": with_ssh,
+        "mpi": with_mpi,
+    }
     begun_at = time.monotonic()
     with ways[where](*arguments) as submit:
         submit(calls.nothing).result()

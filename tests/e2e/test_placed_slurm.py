@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from cluster import Cluster, Process, until
-from placed import SHORT
+from cluster import Cluster, until
+from placing import command, finish, start, surroundings
 from slurm import Slurm, slurm_hindrance
 from stage import Gate
-
-_PROGRAM = Path(__file__).with_name("placed.py")
-_TESTS = Path(__file__).parents[1]
 
 pytest.importorskip("parsl")
 
@@ -44,39 +39,12 @@ def folder(nodes: Cluster, request: pytest.FixtureRequest) -> Path:
     return made
 
 
-@pytest.fixture
-def gate(folder: Path) -> Iterator[Gate]:
-    """A gate whose pipes are in that folder."""
-    made = Gate(folder)
-    yield made
-    made.close()
-
-
-def start(nodes: Cluster, slurm: Slurm, folder: Path, *arguments: str) -> Process:
-    """Starts the program at the login end."""
-    return nodes.login.start(
-        [sys.executable, str(_PROGRAM), *arguments],
-        env={**slurm.environment, "PYTHONPATH": str(_TESTS)},
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=None,
-    )
-
-
-def finish(program: Process) -> list[str]:
-    """Lets the program come to a good end; gives the hosts that held tasks have run on."""
-    printed, _ = program.communicate()
-    print(printed)
-    assert program.wait() == 0
-    _, total, hosts = printed.splitlines()
-    assert int(total) == sum(range(SHORT))
-    return hosts.split()
-
-
 def test_the_engine_runs_on_nodes_of_slurm(
     nodes: Cluster, slurm: Slurm, folder: Path, gate: Gate
 ) -> None:
-    with start(nodes, slurm, folder, "provider", gate.path, "2", "1") as program:
+    with start(
+        nodes, slurm.environment, folder, *command("provider", gate.path, "2", "1")
+    ) as program:
         gate.wait_entered()
         gate.wait_entered()
         gate.close()
@@ -88,7 +56,9 @@ def test_the_engine_runs_on_nodes_of_slurm(
 def test_the_executor_has_blocks_under_either_kernel(
     nodes: Cluster, slurm: Slurm, folder: Path, gate: Gate, module: str
 ) -> None:
-    with start(nodes, slurm, folder, "kernel", gate.path, module, "1", "2") as program:
+    with start(
+        nodes, slurm.environment, folder, *command("kernel", gate.path, module, "1", "2")
+    ) as program:
         gate.wait_entered()
         gate.wait_entered()
         gate.close()
@@ -101,7 +71,9 @@ def test_the_executor_has_blocks_under_either_kernel(
 def test_a_cancelled_job_costs_no_task(
     nodes: Cluster, slurm: Slurm, folder: Path, gate: Gate
 ) -> None:
-    with start(nodes, slurm, folder, "provider", gate.path, "1", "2") as program:
+    with start(
+        nodes, slurm.environment, folder, *command("provider", gate.path, "1", "2")
+    ) as program:
         gate.wait_entered()
         gate.wait_entered()
         first = min(slurm.jobs(), key=int)
@@ -115,7 +87,9 @@ def test_a_cancelled_job_costs_no_task(
 def test_a_node_that_dies_costs_no_task(
     nodes: Cluster, slurm: Slurm, folder: Path, gate: Gate
 ) -> None:
-    with start(nodes, slurm, folder, "provider", gate.path, "2", "1") as program:
+    with start(
+        nodes, slurm.environment, folder, *command("provider", gate.path, "2", "1")
+    ) as program:
         gate.wait_entered()
         gate.wait_entered()
         used = slurm.run(["squeue", "--noheader", "--format", "%N"]).stdout
@@ -129,11 +103,22 @@ def test_a_node_that_dies_costs_no_task(
     until(lambda: not slurm.jobs())
 
 
+def test_a_program_in_an_allocation_has_its_nodes(
+    nodes: Cluster, slurm: Slurm, folder: Path, gate: Gate
+) -> None:
+    words = ["salloc", "--quiet", "--nodes", "2", *command("mpi", gate.path)]
+    with start(nodes, slurm.environment, folder, *words) as program:
+        gate.wait_entered()
+        gate.wait_entered()
+        gate.close()
+        assert len(set(finish(program))) == 2
+    until(lambda: not slurm.jobs())
+
+
 def test_jobs_that_fail_fail_the_tasks_with_what_they_said(
     nodes: Cluster, slurm: Slurm, folder: Path
 ) -> None:
-    program = [sys.executable, str(_PROGRAM), "broken", "no gate"]
-    environment = {**slurm.environment, "PYTHONPATH": str(_TESTS)}
-    done = nodes.login.run(program, env=environment, cwd=folder)
+    program = command("broken", "no gate")
+    done = nodes.login.run(program, env=surroundings(slurm.environment), cwd=folder)
     assert "StartError: no node runs tasks, and there will be none" in done.stdout
     assert "this is why" in done.stdout

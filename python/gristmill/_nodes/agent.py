@@ -9,7 +9,7 @@ import socket
 import sys
 import time
 
-from gristmill._nodes.command import HOST
+from gristmill._nodes.command import HOST, RANK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "$GRISTMILL_NODE_KEY holds it if not given",
     )
     add("--leash", action="store_true", help="ends when its standard input does")
-    add("--name", default=HOST, help=f"what this node is called; {HOST} is its host name")
+    names = f"%{HOST} is its host name, %{RANK} the number of its rank"
+    add("--name", default=HOST, help=f"what this node is called; {names}")
     add("--label", action="append", default=[], metavar="NAME=VALUE")
     add("--quiet", action="store_true", help="says nothing unless something is wrong")
     _add_sizes(parser)
@@ -58,6 +59,11 @@ def _add_sizes(parser: argparse.ArgumentParser) -> None:
     add("--memory-per-worker", type=float, metavar="GB", help="memory of a worker (any)")
     add("--memory", type=float, metavar="GB", help="memory to offer (all of it)")
     add("--gpus", type=int, default=0, metavar="N", help="GPUs to offer (none)")
+    add(
+        "--rank",
+        action="store_true",
+        help="offers its part of the cores where a launcher such as mpiexec has started several agents on a node",
+    )
     add(
         "--cpu-affinity",
         default="none",
@@ -95,7 +101,7 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         parser.error("name a client with --join, or an address with --listen")
     from gristmill._nodes import handing, share
 
-    name = options.name.replace(HOST, socket.gethostname())
+    name = options.name.replace(HOST, socket.gethostname()).replace(RANK, str(share.rank()))
     try:
         key = handing.read_key(options.key)
         part = share.measure(options)

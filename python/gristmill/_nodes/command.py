@@ -9,8 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Stands for the node's host name in what it is called.
-HOST = "%h"
+#: Stands for the node's host name in what it is called, and for the number of its rank.
+HOST, RANK = "%h", "%r"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,12 +23,14 @@ class AgentCommand:
     key: str | None = None
     #: The interpreter; this one's path if not given.
     python: str | None = None
-    #: What the node is called; ``%h`` in it stands for its host name.
+    #: What the node is called, with ``%h`` and ``%r`` in it.
     name: str = HOST
     #: Workers to offer; as many as there are cores if not given.
     workers: int | None = None
     #: Whether the agent ends with its standard input.
     is_leashed: bool = False
+    #: Whether it shares its node with other ranks of one launcher.
+    is_rank: bool = False
     #: Further options and their values; those without a value are left out.
     more: Sequence[tuple[str, object]] = ()
 
@@ -41,4 +43,5 @@ class AgentCommand:
         for option, value in options:
             if value is not None:
                 words += [f"--{option}", str(value)]
-        return [*words, "--leash"] if self.is_leashed else words
+        switches = {"--leash": self.is_leashed, "--rank": self.is_rank}
+        return [*words, *(switch for switch, is_on in switches.items() if is_on)]

@@ -9,6 +9,14 @@ import os
 from gristmill._nodes import affinity
 
 _GIGABYTE = 1e9
+#: What launchers say of a rank: its number, and how many ranks there are on its node.
+_RANK = ("PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PALS_RANKID", "SLURM_PROCID")
+_RANKS_HERE = (
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "MPI_LOCALNRANKS",
+    "PALS_LOCAL_SIZE",
+    "SLURM_NTASKS_PER_NODE",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +37,10 @@ def measure(options: argparse.Namespace) -> Share:
     cores = sorted(os.sched_getaffinity(0))
     count = min(_native.cpu_count(), _number("PARSL_CORES") or _native.cpu_count())
     memory = options.memory * _GIGABYTE if options.memory else _memory_size()
+    if options.rank and len(cores) == os.cpu_count():
+        # Nobody has bound the ranks to cores of their own.
+        ranks = _number(*_RANKS_HERE) or 1
+        count, memory = max(1, count // ranks), memory / ranks
     workers = options.workers
     if workers is None:
         workers = fitting(count, memory, options.cores_per_worker, options.memory_per_worker)
@@ -56,10 +68,15 @@ def fitting(
     return max(1, int(count))
 
 
-def _number(variable: str) -> int | None:
-    """What a provider says of the part of the node that is ours."""
-    text = os.environ.get(variable, "")
-    return int(text) if text.isdigit() and int(text) > 0 else None
+def rank() -> int:
+    """The number of this rank among those that one launcher has started; 0 without a launcher."""
+    return _number(*_RANK) or 0
+
+
+def _number(*variables: str) -> int | None:
+    """The first of these variables that holds a number."""
+    texts = (os.environ.get(variable, "") for variable in variables)
+    return next((int(text) for text in texts if text.isdigit()), None)
 
 
 def _memory_size() -> int:

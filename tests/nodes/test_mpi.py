@@ -1,0 +1,123 @@
+"""Agents as ranks of a launcher that starts them all on this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from gristmill import Executor, StartError, on
+from gristmill._nodes import mpi
+from gristmill._nodes.pauses import Pauses
+from gristmill._nodes.share import rank
+
+import calls
+from stage import Gate, descent, lives
+
+#: Called as ``mpiexec -n COUNT COMMAND...`` is.
+_LAUNCHER = """#!/bin/sh
+[ "$1" = --version ] && exec echo "{version}"
+count=$2
+shift 2
+for number in $(seq 0 $((count - 1))); do
+  PMI_RANK=$number MPI_LOCALNRANKS=$count "$@" &
+done
+wait
+"""
+
+
+@pytest.fixture
+def launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A launcher on the path, and no allocation of Slurm around the tests."""
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    path = tmp_path / "mpiexec"
+    path.write_text(_LAUNCHER.format(version="HYDRA build details"))
+    path.chmod(0o755)
+    return path
+
+
+def test_ranks_become_nodes(launcher: Path, gate: Gate) -> None:
+    with Executor(nodes=on.mpi(2, workers=1)) as executor:
+        held = [executor.submit(calls.enter, gate.path) for _ in range(2)]
+        gate.wait_entered()
+        gate.wait_entered()
+        names = sorted(name.partition(".rank-")[2] for name, *_ in executor._nodes())
+        assert names == ["0", "1"]
+        gate.open(2)
+        assert [future.result() for future in held] == [None, None]
+        placement = executor._placement
+        assert isinstance(placement, mpi.RankNodes)
+        assert placement.tender is not None
+        below = descent(os.getpid())
+    assert not [process for process in below if lives(process)]
+
+
+def test_a_launcher_that_ends_is_started_again(launcher: Path, gate: Gate) -> None:
+    placement = on.mpi(2, workers=1)
+    assert isinstance(placement, mpi.RankNodes)
+    with Executor(nodes=placement) as executor:
+        submit = executor.options(loss_retries=1).submit
+        held = [submit(calls.enter, gate.path) for _ in range(2)]
+        gate.wait_entered()
+        gate.wait_entered()
+        assert placement.tender is not None
+        os.killpg(placement.tender.processes()["mpiexec"], signal.SIGKILL)
+        gate.wait_entered()
+        gate.wait_entered()
+        gate.open(4)
+        assert [future.result() for future in held] == [None, None]
+
+
+def test_tasks_fail_with_what_the_launcher_says(
+    launcher: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher.write_text("#!/bin/sh\necho there are not enough slots >&2\nexit 1\n")
+    monkeypatch.setattr("gristmill._nodes.post.Pauses", lambda: Pauses(failures_max=1))
+    with (
+        Executor(nodes=on.mpi(4)) as executor,
+        pytest.raises(StartError, match="there are not enough slots"),
+    ):
+        executor.submit(calls.nothing).result()
+
+
+def test_open_mpi_is_told_to_hand_the_key_over(launcher: Path) -> None:
+    command = [str(launcher), "-n", "2"]
+    assert mpi.handing_over(command) == command
+    launcher.write_text(_LAUNCHER.format(version="mpiexec (OpenRTE) 4.1.4"))
+    assert mpi.handing_over(command) == [str(launcher), "-x", "GRISTMILL_NODE_KEY", "-n", "2"]
+    assert mpi.handing_over(["jsrun", "-n", "2"]) == ["jsrun", "-n", "2"]
+
+
+def test_an_allocation_of_slurm_has_a_rank_on_each_node(
+    launcher: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    srun = launcher.with_name("srun")
+    srun.write_text("#!/bin/sh\n")
+    srun.chmod(0o755)
+    assert mpi.choose_launcher(3) == [str(launcher), "-n", "3"]
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "4")
+    assert mpi.choose_launcher(None)[:3] == ["srun", "--nodes=4", "--ntasks=4"]
+    assert mpi.choose_launcher(2)[:3] == ["srun", "--nodes=2", "--ntasks=2"]
+
+
+def test_a_launcher_that_nobody_can_guess_is_asked_for(
+    launcher: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ValueError, match="say how many ranks"):
+        on.mpi()
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(ValueError, match="name a launcher"):
+        on.mpi(2)
+
+
+@pytest.mark.parametrize(
+    "variable", ["PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"]
+)
+def test_a_rank_knows_its_number(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert rank() == 0
+    monkeypatch.setenv(variable, "3")
+    assert rank() == 3
