@@ -44,7 +44,7 @@ def test_ranks_become_nodes(launcher: Path, gate: Gate) -> None:
         held = [executor.submit(calls.enter, gate.path) for _ in range(2)]
         gate.wait_entered()
         gate.wait_entered()
-        names = sorted(name.partition(".rank-")[2] for name, *_ in executor._nodes())
+        names = sorted(node["name"].partition(".rank-")[2] for node in executor._nodes())
         assert names == ["0", "1"]
         gate.open(2)
         assert [future.result() for future in held] == [None, None]

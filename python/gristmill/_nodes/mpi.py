@@ -67,7 +67,6 @@ class RankNodes(Placement):
         """Lets the agents leave, and ends the launcher if it stays."""
         if self.tender is not None:
             self.tender.end(_LEAVE_S)
-            self.client.close()
 
     def troubles(self) -> list[tuple[str, str]]:
         """Why there are no ranks now."""
