@@ -13,12 +13,44 @@ from gristmill._nodes.standing import StandingNodes
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from gristmill._nodes.block_status import ErrorHandler
 
-__all__ = ["LocalNodes", "Placement", "StandingNodes", "hosts", "local", "mpi", "provider", "ssh"]
+__all__ = [
+    "LocalNodes",
+    "Placement",
+    "StandingNodes",
+    "dask",
+    "hosts",
+    "local",
+    "mpi",
+    "provider",
+    "ray",
+    "ssh",
+]
+
+
+def dask(
+    client: Any,
+    *,
+    workers: int | None = None,
+    address: str | None = None,
+    interface: str | None = None,
+) -> Placement:
+    """Puts an agent beside each worker of a Dask cluster, also beside those that come later.
+
+    :param client: a connected ``distributed.Client``.
+    :param workers: workers of each agent; the threads of the Dask worker if not given.
+    :param address: where nodes find this program; all addresses of this machine are tried if not given.
+    :param interface: the network interface, as ``eth0``, whose address is meant.
+
+    Dask knows nothing of the cores that the agents use: give it nothing to do meanwhile.
+    """
+    from gristmill._nodes.dask import DaskNodes
+
+    return DaskNodes(client, workers, address, interface)
 
 
 def hosts(*addresses: str, key: str | os.PathLike[str] | None = None) -> Placement:
@@ -33,6 +65,40 @@ def hosts(*addresses: str, key: str | os.PathLike[str] | None = None) -> Placeme
 def local(count: int = 2, workers: int = 1) -> Placement:
     """Puts ``count`` agents with ``workers`` workers each on this machine, as if they were nodes of a cluster."""
     return LocalNodes(count, workers)
+
+
+def ray(
+    cluster: str | None = None,
+    *,
+    nodes: int | None = None,
+    cpus: float | None = None,
+    workers: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    address: str | None = None,
+    interface: str | None = None,
+) -> Placement:
+    """Puts an agent on each node of a Ray cluster, as an actor that Ray restarts. They follow when the cluster scales.
+
+    :param cluster: what ``ray.init`` takes; the cluster that this program or its environment has if not given.
+    :param nodes: on how many nodes; on all if not given.
+    :param cpus: cores that each actor reserves; all of its node if not given.
+    :param workers: workers of each; as many as the cores if not given.
+    :param options: further options of the actors, such as ``{"resources": {"special": 1}}``.
+    :param address: where nodes find this program; all addresses of this machine are tried if not given.
+    :param interface: the network interface, as ``eth0``, whose address is meant.
+
+    Connects to the cluster at once if the program has not done so. Raises ``ConnectionError`` if there is none.
+    """
+    import importlib
+
+    from gristmill._nodes.ray import RayNodes
+
+    module = importlib.import_module("ray")
+    importlib.import_module("ray.util.scheduling_strategies")
+    is_ours = not module.is_initialized()
+    if is_ours:
+        module.init(cluster or "auto", logging_level="warning")
+    return RayNodes(module, is_ours, nodes, cpus, workers, options or {}, address, interface)
 
 
 def ssh(

@@ -77,6 +77,20 @@ def with_mpi(*launcher: str) -> Any:
     return with_placement(on.mpi(count, launcher=launcher or None, workers=1))
 
 
+def with_ray(address: str) -> Any:
+    """Nodes of a Ray cluster."""
+    return with_placement(on.ray(address, workers=1))
+
+
+@contextmanager
+def with_dask(address: str) -> Iterator[Callable[..., Any]]:
+    """Workers of a Dask cluster."""
+    with importlib.import_module("distributed").Client(address) as client:
+        client.wait_for_workers(HELD)
+        with with_placement(on.dask(client)) as submit:
+            yield submit
+
+
 @contextmanager
 def with_kernel(module: str, nodes: str, blocks: str) -> Iterator[Callable[..., Any]]:
     """The executor of Parsl's kernel, or of the one here: ``parsl``, ``gristmill``."""
@@ -108,6 +122,8 @@ def main(where: str, gate: str, *arguments: str) -> None:
         "kernel": with_kernel,
         "ssh": with_ssh,
         "mpi": with_mpi,
+        "ray": with_ray,
+        "dask": with_dask,
     }
     begun_at = time.monotonic()
     with ways[where](*arguments) as submit:

@@ -1,4 +1,4 @@
-"""Our engine on nodes that others place: through a shell, and as ranks of Open MPI."""
+"""Our engine on nodes that others place: through a shell, as ranks of Open MPI, with Ray and with Dask."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster import Cluster, openmpi_hindrance
+from cluster import Cluster, Node, openmpi_hindrance
 from cluster.openmpi import ENVIRONMENT, mpiexec
+from engines import dask, engine_hindrance, ray
 from placing import command, finish, start
 from stage import Gate
 
@@ -73,23 +74,81 @@ def test_ranks_of_open_mpi_run_tasks_and_one_may_die(
     with start(cluster, ENVIRONMENT, folder, *words) as program:
         gate.wait_entered()
         gate.wait_entered()
-        (agent,) = [one for one in cluster.node("n2").processes() if is_agent(one)]
-        cluster.node("n2").run(["kill", "-KILL", str(inner_id(agent))])
+        kill(cluster.node("n2"), agent_on(cluster.node("n2")))
         gate.open()
         gate.wait_entered()
         gate.close()
         assert finish(program) == ["n1", "n1"], "the launcher leaves the other rank alone"
 
 
-def is_agent(process: int) -> bool:
-    """Whether the process is an agent itself, and not what has started it."""
-    words = Path(f"/proc/{process}/cmdline").read_text().split("\0")
-    return "gristmill._cli" in words and "mpiexec" not in words[0]
+@pytest.mark.skipif(bool(engine_hindrance("ray")), reason=str(engine_hindrance("ray")))
+def test_nodes_of_ray_run_tasks_and_an_actor_may_die(
+    cluster: Cluster, folder: Path, gate: Gate
+) -> None:
+    with (
+        ray(cluster) as address,
+        start(cluster, {}, folder, *command("ray", gate.path, address)) as program,
+    ):
+        gate.wait_entered()
+        gate.wait_entered()
+        kill(cluster.node("n2"), parent(agent_on(cluster.node("n2"))))
+        gate.wait_entered()
+        gate.close()
+        assert sorted(finish(program)) == ["n1", "n2"]
 
 
-def inner_id(process: int) -> int:
-    """The id of a process where it runs."""
-    for line in Path(f"/proc/{process}/status").read_text().splitlines():
-        if line.startswith("NSpid:"):
-            return int(line.split()[-1])
-    raise ProcessLookupError(process)
+@pytest.mark.skipif(bool(engine_hindrance("ray")), reason=str(engine_hindrance("ray")))
+def test_a_node_of_ray_that_dies_costs_no_task(cluster: Cluster, folder: Path, gate: Gate) -> None:
+    with (
+        ray(cluster) as address,
+        start(cluster, {}, folder, *command("ray", gate.path, address)) as program,
+    ):
+        gate.wait_entered()
+        gate.wait_entered()
+        cluster.node("n2").kill()
+        gate.open()
+        gate.wait_entered()
+        gate.close()
+        assert finish(program) == ["n1", "n1"]
+
+
+@pytest.mark.skipif(
+    bool(engine_hindrance("distributed")), reason=str(engine_hindrance("distributed"))
+)
+def test_workers_of_dask_run_tasks_and_one_may_die(
+    cluster: Cluster, folder: Path, gate: Gate
+) -> None:
+    with (
+        dask(cluster) as address,
+        start(cluster, {}, folder, *command("dask", gate.path, address)) as program,
+    ):
+        gate.wait_entered()
+        gate.wait_entered()
+        # Its nanny starts another one.
+        kill(cluster.node("n2"), parent(agent_on(cluster.node("n2"))))
+        gate.wait_entered()
+        gate.close()
+        assert sorted(finish(program)) == ["n1", "n2"]
+
+
+def agent_on(node: Node) -> int:
+    """The process id, on the host, of the agent on a node."""
+    lines = {one: Path(f"/proc/{one}/cmdline").read_text() for one in node.processes()}
+    (agent,) = [one for one, line in lines.items() if "gristmill._cli" in line]
+    return agent
+
+
+def kill(node: Node, process: int) -> None:
+    """Kills a process on a node, whose id is the one on the host."""
+    node.run(["kill", "-KILL", of_process(process, "NSpid")])
+
+
+def parent(process: int) -> int:
+    """Who has started a process."""
+    return int(of_process(process, "PPid"))
+
+
+def of_process(process: int, field: str) -> str:
+    """The last word of what the kernel says of a process: of several ids that in the innermost namespace."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(line for line in lines if line.startswith(f"{field}:")).split()[-1]

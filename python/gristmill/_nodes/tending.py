@@ -56,12 +56,6 @@ class Tender:
         """Starts everything. Does not wait for it."""
         self._thread.start()
 
-    def add(self, post: Post) -> None:
-        """Keeps one more command running."""
-        with self._lock:
-            self._posts.append(post)
-        self._waker.send(b".")
-
     def troubles(self) -> list[tuple[str, str]]:
         """What went wrong last where nothing runs now."""
         with self._lock:
@@ -72,13 +66,17 @@ class Tender:
         with self._lock:
             return {post.name: post.process.pid for post in self._posts if post.process is not None}
 
-    def end(self, leave_s: float = _LEAVE_S) -> None:
+    def begin_end(self, leave_s: float = _LEAVE_S) -> None:
         """Starts nothing any more; what runs is let off its leash, and is ended if it stays."""
         with self._lock:
             if self._end_at is None:
                 self._end_at = time.monotonic() + leave_s
         with contextlib.suppress(OSError):
             self._waker.send(b".")
+
+    def end(self, leave_s: float = _LEAVE_S) -> None:
+        """As ``begin_end``, and waits until everything has ended."""
+        self.begin_end(leave_s)
         self._thread.join()
 
     def _run(self) -> None:

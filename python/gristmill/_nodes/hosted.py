@@ -1,0 +1,37 @@
+"""An agent inside a cluster that somebody else runs: a child of one of that cluster's own processes."""
+
+from __future__ import annotations
+
+import socket
+
+from gristmill._nodes.command import AgentCommand
+from gristmill._nodes.post import Post
+from gristmill._nodes.tending import Tender
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class HostedAgent:
+    """Keeps an agent running for as long as this process lives; the agent hangs on its standard input.
+
+    :param join: where its client may be.
+    :param key: the nodes' key.
+    :param name: what the node is called; its host name if not given.
+    :param workers: workers to offer.
+    """
+
+    def __init__(self, join: Sequence[str], key: str, name: str | None, workers: int) -> None:
+        name = name or socket.gethostname()
+        command = AgentCommand(join, key="-", name=name, workers=workers, is_leashed=True)
+        self._tender = Tender([Post(name, command.arguments(), line=key)])
+        self._tender.start()
+
+    def troubles(self) -> list[tuple[str, str]]:
+        """Why it does not run now; nothing if it does."""
+        return self._tender.troubles()
+
+    def stop(self) -> None:
+        """Lets it leave, and does not wait for that."""
+        self._tender.begin_end()

@@ -1,0 +1,183 @@
+"""Agents as actors of a Ray cluster: one on each of its nodes, which come and go with these."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from gristmill._nodes.addresses import reachable_at
+from gristmill._nodes.hosted import HostedAgent
+from gristmill._nodes.pauses import Pauses
+from gristmill._nodes.placement import Placement, port_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+_log = logging.getLogger("gristmill.nodes")
+
+#: Time between two looks at the cluster, seconds.
+_LOOK_S = 1.0
+
+
+class Seat:
+    """The actor on one node of the cluster. Ray restarts it; one that it gives up is made anew.
+
+    :param ray: the module.
+    :param options: options of the actor.
+    :param arguments: what the agent is made from.
+    """
+
+    def __init__(self, ray: Any, options: Mapping[str, Any], arguments: tuple[Any, ...]) -> None:
+        self._ray = ray
+        self._kind = ray.remote(HostedAgent).options(**options)
+        self._arguments = arguments
+        self._pauses = Pauses()
+        self._actor: Any = None
+        self._answer: Any = None
+        self._began_at = 0.0
+        self._due_at: float | None = 0.0
+        self.trouble = ""
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Whether it has failed too often to be made again."""
+        return self._actor is None and self._due_at is None
+
+    def attend(self, now: float) -> None:
+        """Makes the actor if there is none, else hears how its agent is."""
+        if self._actor is None:
+            if self._due_at is not None and now >= self._due_at:
+                self._began_at, self._due_at = now, None
+                self._actor = self._kind.remote(*self._arguments)
+                self._answer = self._actor.troubles.remote()
+            return
+        ready, _ = self._ray.wait([self._answer], timeout=0)
+        if not ready:
+            return
+        try:
+            told = self._ray.get(self._answer)
+        except self._ray.exceptions.ActorUnavailableError as error:
+            self.trouble = str(error)  # it is being restarted
+        except Exception as error:
+            self._lose(str(error), now)
+            return
+        else:
+            self.trouble = told[0][1] if told else ""
+        self._answer = self._actor.troubles.remote()
+
+    def _lose(self, trouble: str, now: float) -> None:
+        self._actor, self.trouble = None, trouble
+        pause = self._pauses.after(now - self._began_at)
+        self._due_at = None if pause is None else now + pause
+        log = _log.warning if pause is None else _log.info
+        log("an actor was lost%s: %s", " once too often" if pause is None else "", trouble)
+
+    def leave(self) -> None:
+        """Ends the actor."""
+        if self._actor is not None:
+            self._ray.kill(self._actor, no_restart=True)
+            self._actor = None
+
+
+class RayNodes(Placement):
+    """An actor with an agent on each node that has enough cores.
+
+    :param ray: the module, with a connection to the cluster.
+    :param is_ours: whether the connection is to be ended with the executor.
+    :param nodes: on how many nodes; on all if not given.
+    :param cpus: cores that each actor reserves; all of its node if not given.
+    :param workers: workers of each; as many as cores if not given.
+    :param options: further options of the actors.
+    :param address: where nodes find this program; anywhere if not given.
+    :param interface: the network interface whose address is meant.
+    """
+
+    def __init__(
+        self,
+        ray: Any,
+        is_ours: bool,
+        nodes: int | None,
+        cpus: float | None,
+        workers: int | None,
+        options: Mapping[str, Any],
+        address: str | None,
+        interface: str | None,
+    ) -> None:
+        self._ray = ray
+        self._is_ours = is_ours
+        self.nodes = nodes
+        self.cpus = cpus
+        self.workers = workers
+        self.options = options
+        self.address = address
+        self.interface = interface
+        self._agent: tuple[list[str], str] = ([], "")
+        self._seats: dict[str, Seat] = {}
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="gristmill-ray", daemon=True)
+
+    def start(self, address: str | None, key: str) -> None:
+        """Begins to look at the cluster."""
+        self._agent = reachable_at(port_of(address), self.address, self.interface), key
+        self._thread.start()
+
+    def end(self) -> None:
+        """Ends the actors."""
+        self._ends.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+            self.client.close()
+
+    def troubles(self) -> list[tuple[str, str]]:
+        """Which nodes of the cluster have no agent, and why."""
+        return [(name, seat.trouble) for name, seat in list(self._seats.items()) if seat.trouble]
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self._look()
+            except Exception as error:
+                # The head of the cluster may be away for a while.
+                _log.warning("the Ray cluster cannot be looked at: %s", error)
+            if self._seats and all(seat.is_left_alone for seat in self._seats.values()):
+                self.client.give_up("; ".join(f"{name}: {text}" for name, text in self.troubles()))
+                break
+            if self._ends.wait(_LOOK_S) or self.client.is_over():
+                break
+        for seat in self._seats.values():
+            seat.leave()
+        if self._is_ours:
+            self._ray.shutdown()
+
+    def _look(self) -> None:
+        """Takes the cluster's nodes as they are now, and looks after each."""
+        found = {node["NodeID"]: node for node in self._ray.nodes() if self._is_usable(node)}
+        for gone in self._seats.keys() - found.keys():
+            self._seats.pop(gone).leave()
+        for name, node in found.items():
+            if name not in self._seats and len(self._seats) < (self.nodes or len(found)):
+                self._seats[name] = self._make_seat(node)
+        now = time.monotonic()
+        for seat in self._seats.values():
+            seat.attend(now)
+
+    def _is_usable(self, node: Mapping[str, Any]) -> bool:
+        return bool(node["Alive"]) and node["Resources"].get("CPU", 0) >= (self.cpus or 1)
+
+    def _make_seat(self, node: Mapping[str, Any]) -> Seat:
+        cpus = self.cpus or node["Resources"]["CPU"]
+        strategies = self._ray.util.scheduling_strategies
+        options = {
+            "num_cpus": cpus,
+            "max_restarts": -1,
+            "scheduling_strategy": strategies.NodeAffinitySchedulingStrategy(
+                node["NodeID"], soft=False
+            ),
+            **self.options,
+        }
+        join, key = self._agent
+        workers = self.workers or max(1, int(cpus))
+        return Seat(self._ray, options, (join, key, node["NodeManagerHostname"], workers))

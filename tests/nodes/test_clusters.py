@@ -1,0 +1,208 @@
+"""Agents in clusters of others, which are played here: what counts is who is asked for what, and what is lost."""
+
+from __future__ import annotations
+
+import importlib
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gristmill import Executor, StartError
+from gristmill._nodes.dask import DaskNodes
+from gristmill._nodes.hosted import HostedAgent
+from gristmill._nodes.pauses import Pauses
+from gristmill._nodes.ray import RayNodes
+
+import calls
+from stage import Gate
+
+
+class Actor:
+    """An actor in this process."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        try:
+            self.agent, self.error = make(), None
+        except Exception as error:
+            self.agent, self.error = None, error
+        self.troubles = types.SimpleNamespace(remote=lambda: self)
+
+
+class Ray:
+    """What is used of Ray, with as many nodes as are set."""
+
+    exceptions = types.SimpleNamespace(ActorUnavailableError=KeyError)
+
+    def __init__(self, *names: str, fails: str = "") -> None:
+        self.alive = list(names)
+        self.fails = fails
+        self.actors: dict[str, list[Actor]] = {}
+        self.options: list[dict[str, Any]] = []
+        affinity = lambda node, soft: node  # noqa: E731
+        self.util = types.SimpleNamespace(
+            scheduling_strategies=types.SimpleNamespace(NodeAffinitySchedulingStrategy=affinity)
+        )
+
+    def nodes(self) -> list[dict[str, Any]]:
+        usable = [
+            {
+                "NodeID": f"id-{name}",
+                "Alive": True,
+                "NodeManagerHostname": name,
+                "Resources": {"CPU": 1.0},
+            }
+            for name in self.alive
+        ]
+        head = {"NodeID": "head", "Alive": True, "NodeManagerHostname": "head", "Resources": {}}
+        return [head, *usable]
+
+    def remote(self, kind: type[HostedAgent]) -> Any:
+        def options(**given: Any) -> Any:
+            self.options.append(given)
+            node = given["scheduling_strategy"]
+            return types.SimpleNamespace(
+                remote=lambda *arguments: self._make(node, kind, arguments)
+            )
+
+        return types.SimpleNamespace(options=options)
+
+    def _make(self, node: str, kind: type[HostedAgent], arguments: tuple[Any, ...]) -> Actor:
+        def make() -> HostedAgent:
+            if self.fails:
+                raise RuntimeError(self.fails)
+            return kind(*arguments)
+
+        self.actors.setdefault(node, []).append(Actor(make))
+        return self.actors[node][-1]
+
+    def wait(self, answers: list[Actor], timeout: float) -> tuple[list[Actor], list[Actor]]:
+        return answers, []
+
+    def get(self, actor: Actor) -> Any:
+        if actor.error is not None:
+            raise actor.error
+        assert actor.agent is not None, "it was ended"
+        return actor.agent.troubles()
+
+    def kill(self, actor: Actor, no_restart: bool) -> None:
+        assert no_restart
+        if actor.agent is not None:
+            actor.agent.stop()
+        actor.agent = None
+
+
+@pytest.fixture(autouse=True)
+def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gristmill._nodes.ray._LOOK_S", 0.01)
+    monkeypatch.setattr("gristmill._nodes.ray.Pauses", lambda: Pauses(0.01, 0.01, 3))
+
+
+def on_ray(ray: Ray, nodes: int | None = None) -> RayNodes:
+    return RayNodes(ray, False, nodes, None, None, {"resources": {"special": 1}}, None, None)
+
+
+def names(executor: Executor) -> list[str]:
+    return sorted(name for name, is_connected, _ in executor._nodes() if is_connected)
+
+
+def test_nodes_of_ray_come_and_go_with_the_cluster() -> None:
+    ray = Ray("n1", "n2")
+    with Executor(nodes=on_ray(ray)) as executor:
+        assert executor.submit(calls.same, 1).result() == 1
+        while names(executor) != ["n1", "n2"]:
+            pass
+        ray.alive.append("n3")
+        while names(executor) != ["n1", "n2", "n3"]:
+            pass
+        ray.alive.remove("n1")
+        while names(executor) != ["n2", "n3"]:
+            pass
+        assert executor.submit(calls.same, 2).result() == 2
+    first = ray.options[0]
+    assert first["num_cpus"] == 1
+    assert first["max_restarts"] == -1
+    assert first["resources"] == {"special": 1}
+    assert all(actor.agent is None for actors in ray.actors.values() for actor in actors)
+
+
+def test_no_more_nodes_of_ray_are_used_than_were_asked_for() -> None:
+    ray = Ray("n1", "n2", "n3")
+    with Executor(nodes=on_ray(ray, 1)) as executor:
+        executor.submit(calls.nothing).result()
+    assert len(ray.actors) == 1
+
+
+def test_an_actor_that_ray_gives_up_is_made_anew(gate: Gate) -> None:
+    ray = Ray("n1")
+    with Executor(nodes=on_ray(ray)) as executor:
+        held = executor.options(loss_retries=1).submit(calls.enter, gate.path)
+        gate.wait_entered()
+        (actor,) = ray.actors["id-n1"]
+        actor.error = RuntimeError("the actor died")
+        assert actor.agent is not None
+        actor.agent.stop()
+        gate.wait_entered()
+        gate.open(2)
+        assert held.result() is None
+        assert len(ray.actors["id-n1"]) == 2
+
+
+def test_tasks_fail_when_no_actor_can_be_made() -> None:
+    ray = Ray("n1", "n2", fails="there is no module gristmill")
+    with (
+        Executor(nodes=on_ray(ray)) as executor,
+        pytest.raises(StartError, match="there is no module gristmill"),
+    ):
+        executor.submit(calls.nothing).result()
+
+
+class DaskClient:
+    """What is used of Dask's client, with as many workers as are set."""
+
+    def __init__(self, fails: str = "") -> None:
+        self.fails = fails
+        self.plugins: dict[str, Any] = {}
+        self.worker = types.SimpleNamespace(name="0", state=types.SimpleNamespace(nthreads=2))
+
+    def register_plugin(self, plugin: Any, name: str) -> None:
+        if self.fails:
+            raise RuntimeError(self.fails)
+        self.plugins[name] = plugin
+        plugin.setup(self.worker)
+
+    def unregister_worker_plugin(self, name: str) -> None:
+        self.plugins.pop(name).teardown(self.worker)
+
+
+def test_workers_of_dask_have_agents_while_they_are_needed() -> None:
+    pytest.importorskip("distributed")
+    client = DaskClient()
+    with Executor(nodes=DaskNodes(client, None, None, None)) as executor:
+        assert executor.submit(calls.same, 1).result() == 1
+        assert names(executor) == ["dask-0"]
+        assert len(client.plugins) == 1
+    assert not client.plugins
+
+
+def test_tasks_fail_when_dask_refuses_the_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    plugins = types.SimpleNamespace(AgentPlugin=lambda *arguments: None)
+    known = importlib.import_module
+    monkeypatch.setattr(
+        "gristmill._nodes.dask.importlib.import_module",
+        lambda name: plugins if name.endswith("dask_plugin") else known(name),
+    )
+    client = DaskClient("there is no module gristmill")
+    with (
+        Executor(nodes=DaskNodes(client, None, None, None)) as executor,
+        pytest.raises(StartError, match="there is no module gristmill"),
+    ):
+        executor.submit(calls.nothing).result()
+
+
+def test_what_is_no_client_of_dask_is_refused() -> None:
+    from gristmill import on
+
+    with pytest.raises(TypeError, match="no client of Dask's"):
+        on.dask(object())
