@@ -104,7 +104,7 @@ def on_ray(ray: Ray, nodes: int | None = None) -> RayNodes:
 
 
 def names(executor: Executor) -> list[str]:
-    return sorted(name for name, is_connected, _ in executor._nodes() if is_connected)
+    return sorted(node["name"] for node in executor._nodes() if node["connected"])
 
 
 def test_nodes_of_ray_come_and_go_with_the_cluster() -> None:

@@ -59,4 +59,3 @@ class DaskNodes(Placement):
             self._dask.unregister_worker_plugin(name)
         except Exception as error:  # the cluster may be gone, and with it the agents
             _log.info("the agents of the Dask cluster end by themselves: %s", error)
-        self.client.close()

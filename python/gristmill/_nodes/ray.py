@@ -129,7 +129,6 @@ class RayNodes(Placement):
         self._ends.set()
         if self._thread.ident is not None:
             self._thread.join()
-            self.client.close()
 
     def troubles(self) -> list[tuple[str, str]]:
         """Which nodes of the cluster have no agent, and why."""

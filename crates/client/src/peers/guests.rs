@@ -26,6 +26,8 @@ pub(super) struct Guest {
     ours: TaskId,
 }
 
+/// Ids that a peer may give its functions: they are used again, so that no program comes near.
+const FUNCTIONS_MAX: usize = 1 << 24;
 /// The bit of a handle's upper half that says that the rest leads here; without it, to a nested task's worker.
 const GUEST: u32 = 1 << 31;
 
@@ -183,16 +185,21 @@ pub(super) trait GuestWork: LinkHome {
         function: FunctionId,
         definition: &[u8],
         name: &str,
-    ) {
-        let ours = self.port_mut().writing().1.define(definition, name);
-        let Some(link) = self.links_mut().get_mut(peer) else { return };
+    ) -> Result<(), FrameError> {
         let place = function.0 as usize;
+        if place >= FUNCTIONS_MAX {
+            let (needed, found) = (place, FUNCTIONS_MAX);
+            return Err(FrameError::Truncated { needed, found });
+        }
+        let ours = self.port_mut().writing().1.define(definition, name);
+        let Some(link) = self.links_mut().get_mut(peer) else { return Ok(()) };
         if link.functions.len() <= place {
             link.functions.resize(place + 1, None);
         }
         if let Some(before) = link.functions[place].replace(ours) {
             self.release_function(before);
         }
+        Ok(())
     }
 
     fn release_function(&mut self, function: FunctionId) {

@@ -220,7 +220,7 @@ trait LinkSteps: LinkHome {
                 MessageKind::Define => {
                     let Definition { function, definition, name } = Definition::read(body)?;
                     let name = String::from_utf8_lossy(name);
-                    self.take_definition(peer, function, definition, &name);
+                    self.take_definition(peer, function, definition, &name)?;
                 }
                 MessageKind::Beat => {
                     let beat = Beat::read(body)?;
