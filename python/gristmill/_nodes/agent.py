@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 #: How long an agent looks for a client before it gives up, seconds: longer than a program takes to start.
 _PATIENCE_S = 120.0
+#: How long tasks may finish once an agent is to end, seconds: batch systems give 30 to jobs that they end. Whoever held
+#: a leash has let go of the node already.
+_DRAIN_S, _LEASHED_DRAIN_S = 20.0, 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,9 +91,9 @@ def _add_times(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--drain",
         type=float,
-        default=20.0,
         metavar="SECONDS",
-        help="how long tasks may finish before the end of the walltime, and after a SIGTERM (20)",
+        help="how long tasks may finish before the end of the walltime, and after a SIGTERM "
+        f"({_DRAIN_S:g}; {_LEASHED_DRAIN_S:g} with --leash)",
     )
 
 
@@ -132,6 +135,13 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     return 0
 
 
+def _drain(options: argparse.Namespace) -> float:
+    if options.drain is not None:
+        drain: float = options.drain
+        return drain
+    return _LEASHED_DRAIN_S if options.leash else _DRAIN_S
+
+
 def _choose(addresses: list[str], patience_s: float | None) -> list[str] | None:
     """The address to join, of those that the client may have; a choice of one needs no look."""
     if len(addresses) < 2:
@@ -170,7 +180,7 @@ def _serve(
         labels="\n".join(options.label),
         patience_s=patience_s,
         walltime_s=handing.time_left(options.walltime),
-        drain_s=options.drain,
+        drain_s=_drain(options),
         program=_world.program(output=True),
         spin_us=50.0 if _native.cpu_count() > 1 else 0.0,
         opened=opened,
