@@ -68,10 +68,14 @@ class ProviderNodes(Placement):
         workers = options.max_workers_per_node
         # Infinity is what Parsl's configurations say for no limit.
         self._workers = None if workers is None or math.isinf(workers) else int(workers)
-        self._strategy = Strategy(options.strategy, self._limits(), options.max_idletime)
-        self._rate = Rate(*options.submissions)
+        self._make_rules()  # what they cannot be is to be known now
         self._key_file = ""
         self.scaler: Scaler | None = None
+
+    def _make_rules(self) -> tuple[Strategy, Rate, ErrorHandler]:
+        options = self.options
+        strategy = Strategy(options.strategy, self._limits(), options.max_idletime)
+        return strategy, Rate(*options.submissions), handler_of(options.block_error_handler)
 
     @property
     def workers_per_node(self) -> float:
@@ -109,10 +113,8 @@ class ProviderNodes(Placement):
         blocks = Blocks(
             self.provider, options.label, lambda number: self._command(number, join, key)
         )
-        handler = handler_of(options.block_error_handler)
-        period_s = options.strategy_period
         self.scaler = Scaler(
-            blocks, self.provider, self._strategy, self._rate, handler, self.client, period_s
+            blocks, self.provider, *self._make_rules(), self.client, options.strategy_period
         )
         self.scaler.start()
 

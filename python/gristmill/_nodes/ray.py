@@ -117,17 +117,20 @@ class RayNodes(Placement):
         self._agent: tuple[list[str], str] = ([], "")
         self._seats: dict[str, Seat] = {}
         self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="gristmill-ray", daemon=True)
+        self._thread: threading.Thread | None = None
 
     def start(self, address: str | None, key: str) -> None:
         """Begins to look at the cluster."""
         self._agent = reachable_at(port_of(address), self.address, self.interface), key
+        self._seats.clear()
+        self._ends.clear()
+        self._thread = threading.Thread(target=self._run, name="gristmill-ray", daemon=True)
         self._thread.start()
 
     def end(self) -> None:
         """Ends the actors."""
         self._ends.set()
-        if self._thread.ident is not None:
+        if self._thread is not None:
             self._thread.join()
 
     def troubles(self) -> list[tuple[str, str]]:
