@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,7 +70,10 @@ def test_slurm_starts_parsl_on_two_nodes(nodes: Cluster, slurm: Slurm) -> None:
     pytest.importorskip("parsl")
     folder = nodes.shared / "parsl"
     folder.mkdir()
-    done = nodes.login.run([sys.executable, _MEET, "parsl"], env=slurm.environment, cwd=folder)
+    # Parsl looks for its own programs on the path.
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**slurm.environment, "PATH": path}
+    done = nodes.login.run([sys.executable, _MEET, "parsl"], env=environment, cwd=folder)
     assert done.stdout.split() == ["n1", "n2"]
     until(lambda: not slurm.jobs())
 
