@@ -79,7 +79,7 @@ impl Agent {
                 self.reception.dials.keep(dial, lease);
             }
             let is_finished = self.desk.hear(&mut self.reception.dials, now);
-            self.desk.end_over(now);
+            self.desk.end_over(&mut self.reception.dials, now);
             if !self.desk.is_idle() {
                 idle_since = now;
             }

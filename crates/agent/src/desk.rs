@@ -203,9 +203,10 @@ impl<H: Housing> Desk<H> {
         is_finished
     }
 
-    /// Ends the leases whose time is over.
-    pub fn end_over(&mut self, now: u64) {
+    /// Ends the leases whose time is over; the clients that were joined are dialled for another one.
+    pub fn end_over(&mut self, dials: &mut Dials, now: u64) {
         for lease in self.leases.over(now) {
+            dials.redial(lease, true, now);
             self.end(lease, "the time of the lease is over");
         }
     }

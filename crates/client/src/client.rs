@@ -376,13 +376,11 @@ impl Client {
         self.tell_ended();
     }
 
-    /// Ends at once: what runs is killed, nothing is waited for.
+    /// Ends at once: what runs is killed, nothing is waited for. Peers are told.
     pub fn abort(&self, reason: &str) {
         let mut inner = self.lock();
-        let now = inner.lanes.read_clock();
-        let Inner { core, lanes, .. } = &mut *inner;
-        core.poison(reason, now, lanes);
-        inner.settle();
+        inner.lanes.read_clock();
+        inner.give_up(reason);
         inner.end_processes();
         self.leave(inner, false);
     }

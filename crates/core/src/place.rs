@@ -29,13 +29,15 @@ impl Core {
             while !is_sent && let Some(slot) = self.choose(port) {
                 is_sent = self.send(slot, index, port) == Placed::Done;
             }
-            while !is_sent
-                && !self.config.shares_nested_only
-                && self.batch(index).is_none()
-                && let Some(place) = self.choose_peer(index)
-            {
-                is_sent = self.send_away(place, index, port) == Placed::Done;
-            }
+        }
+        // Tasks that wait in a slot's own queue do not wait for peers.
+        while !is_sent
+            && !self.config.shares_nested_only
+            && self.ready.is_empty()
+            && self.batch(index).is_none()
+            && let Some(place) = self.choose_peer(index)
+        {
+            is_sent = self.send_away(place, index, port) == Placed::Done;
         }
         if !is_sent {
             self.tasks[index].state = State::Ready;

@@ -6,7 +6,7 @@ use crate::machine::Phase;
 use crate::outcome::Content;
 use crate::port::Port;
 use crate::slots::SlotState;
-use crate::task::State;
+use crate::task::{State, flag};
 use crate::{Core, StartFailure, Status};
 
 impl Core {
@@ -72,6 +72,10 @@ impl Core {
                 Phase::Poisoned(reason) => Content::Poison(Arc::clone(reason)),
                 Phase::Open | Phase::Closing { .. } => unreachable!("the engine breaks down"),
             };
+            if self.tasks[index].state == State::Sent {
+                // Nobody will say whether it has.
+                self.tasks[index].flags |= flag::STARTED;
+            }
             self.unlist(index);
             self.finish(index, Status::Refused, content, port);
         }

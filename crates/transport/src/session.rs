@@ -251,6 +251,12 @@ impl<B: AsRef<[u8]>> Session<B> {
         Ok(self.kept.len())
     }
 
+    /// The chunks that no connection was given, in order, each with its kind: the peer cannot have them.
+    pub fn never_given(&self) -> impl Iterator<Item = (u8, &B)> {
+        let given = usize::try_from(self.sent - self.acknowledged).unwrap_or(usize::MAX);
+        self.kept.iter().skip(given).map(|kept| (kept.kind, &kept.body))
+    }
+
     /// The last number that has been received: what the peer needs to resume.
     #[must_use]
     pub fn received(&self) -> u64 {

@@ -1,12 +1,12 @@
 //! Tasks that a peer sent: run here, answered there.
 
 use gristmill_core::{
-    CancelMode, CancelOutcome, Origin, Outcome, Payload, Submission, TaskOptions,
+    CancelMode, CancelOutcome, LossCause, Origin, Outcome, Payload, Submission, TaskOptions,
 };
 use gristmill_wire::peer::{
     AnswerMessage, Control, EndKind, LossFrame, ParentResult, Parted, TaskLimits, TaskMessage,
 };
-use gristmill_wire::{Attempt, Epoch, FrameError, FunctionId, PeerId, Span, TaskId};
+use gristmill_wire::{Attempt, Epoch, FrameError, FunctionId, PeerId, SlotId, Span, TaskId};
 
 use super::answers::cause_word;
 use super::home::{LinkHome, LinkPort, Parts, PayloadStore};
@@ -45,6 +45,13 @@ impl Guests {
     #[must_use]
     pub fn count(&self) -> usize {
         self.entries.len() - self.free.len()
+    }
+
+    /// Whose task a handle stands for: the peer, and its name and placement there.
+    #[must_use]
+    pub fn named(&self, handle: u64) -> Option<(PeerId, TaskId, Attempt)> {
+        let guest = self.get(split_handle(handle).1 & !GUEST).filter(|_| is_guest(handle))?;
+        Some((guest.peer, guest.theirs, guest.attempt))
     }
 
     /// A place for one, which is filled when it has been accepted.
@@ -342,6 +349,20 @@ fn end_of(has_started: bool, outcome: Option<&Outcome<'_>>) -> (EndKind, Option<
             return (EndKind::Lost, Some(frame));
         }
         Some(Outcome::Cancelled) if has_started => EndKind::Stopped,
+        // The engine here is given up, and with it what runs.
+        Some(Outcome::Poisoned(reason)) if has_started => {
+            let frame = LossFrame {
+                cause: cause_word(LossCause::Node).0,
+                number: 0,
+                pid: 0,
+                slot: SlotId(0),
+                epoch: Epoch(0),
+                oom: false,
+                is_bystander: false,
+                detail: (*reason).to_owned(),
+            };
+            return (EndKind::Lost, Some(frame));
+        }
         // Taken back, or the engine here can run nothing any more: somebody else may.
         _ => EndKind::Unstarted,
     };

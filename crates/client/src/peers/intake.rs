@@ -121,7 +121,7 @@ pub trait LinkWork: LinkHome {
             detail: text.into(),
         };
         let Parts { core, port, .. } = self.parts();
-        core.peer_lost(peer, link.epoch, report, now, port);
+        core.peer_lost((peer, link.epoch), report, &link.never_sent(), now, port);
         self.drop_guests(link.guests.into_values(), now);
         link.functions.into_iter().flatten().for_each(|function| self.release_function(function));
         self.port_mut().forget_told(peer);
@@ -154,6 +154,17 @@ pub trait LinkWork: LinkHome {
         }
         let now = self.port().now();
         self.flush_links(now);
+    }
+
+    /// Gives everything up: what has not started goes back to whoever sent it, what may have is lost, and all peers are
+    /// told that nothing more will come. Its processes are to be ended then.
+    fn give_up(&mut self, reason: &str) {
+        let now = self.port().now();
+        let Parts { core, port, .. } = self.parts();
+        core.withdraw(u32::MAX, now, port);
+        core.poison(reason, now, port);
+        self.settle();
+        self.end_links(reason);
     }
 
     /// Hands over what is to leave.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use gristmill_transport::{
     Admission, Arrival, Channel, ChannelError, Flushed, Session, SessionError, SessionOptions,
 };
-use gristmill_wire::{Epoch, FunctionId, IdHasher, TaskId};
+use gristmill_wire::peer::{MessageKind, Messages, TaskMessage};
+use gristmill_wire::{Attempt, Epoch, FunctionId, IdHasher, TaskId};
 
 use super::beats::Pulse;
 
@@ -60,7 +61,9 @@ impl LinkError {
 pub struct Link {
     /// What the other end is called, for messages.
     pub name: Arc<str>,
+    /// Which of those that had its number.
     pub epoch: Epoch,
+    /// Signs of life.
     pub pulse: Pulse,
     /// What the other end's function ids stand for here.
     pub functions: Vec<Option<FunctionId>>,
@@ -85,6 +88,8 @@ pub struct Link {
     pub out: Vec<u8>,
     /// The beginning of a message whose end is under way.
     partial: Vec<u8>,
+    /// The last chunk that any connection was given, and its kind.
+    given: (u64, u8),
 }
 
 impl std::fmt::Debug for Link {
@@ -97,6 +102,8 @@ impl std::fmt::Debug for Link {
 }
 
 impl Link {
+    /// One over a connection whose two ends have agreed to talk.
+    #[must_use]
     pub fn new(
         name: Arc<str>,
         epoch: Epoch,
@@ -120,6 +127,7 @@ impl Link {
             sizes,
             out: Vec::new(),
             partial: Vec::new(),
+            given: (0, WHOLE),
         }
     }
 
@@ -149,6 +157,8 @@ impl Link {
         self.channel.take()
     }
 
+    /// The connection.
+    #[must_use]
     pub fn channel(&self) -> Option<&(dyn Channel + Send)> {
         self.channel.as_deref()
     }
@@ -165,6 +175,7 @@ impl Link {
         self.pack();
         let Some(channel) = &mut self.channel else { return Ok(Flushed::Some) };
         while let Some(outgoing) = self.session.next_outgoing() {
+            self.given = self.given.max((outgoing.head.sequence, outgoing.head.kind));
             channel.send(outgoing.head, outgoing.body)?;
         }
         if self.session.acknowledgement_is_due() {
@@ -195,6 +206,28 @@ impl Link {
     /// Whether the other end has every answer.
     pub fn is_confirmed(&self) -> bool {
         self.unconfirmed.is_empty() && self.answered.is_empty()
+    }
+
+    /// The tasks that no connection was given: the other end does not have them.
+    pub fn never_sent(&self) -> Vec<(TaskId, Attempt)> {
+        // A message whose beginning has left cannot be read from its end, and counts as sent.
+        let mut is_amid = self.given.1 == PIECE;
+        let mut unsent = Vec::new();
+        for (kind, body) in self.session.never_given() {
+            if !is_amid {
+                unsent.extend_from_slice(body);
+            }
+            is_amid &= kind == PIECE;
+        }
+        if !is_amid {
+            unsent.extend_from_slice(&self.out);
+        }
+        let tasks = Messages::new(&unsent).filter_map(|message| {
+            let (kind, body) = message.ok()?;
+            let task = (kind == MessageKind::Task).then(|| TaskMessage::read(body))?.ok()?;
+            Some((task.task, task.attempt))
+        });
+        tasks.collect()
     }
 
     /// A guest whose answer the other end has for certain; each once.

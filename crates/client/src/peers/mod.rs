@@ -28,7 +28,7 @@ pub use door::{Door, DoorOptions};
 pub use guests::{Guests, is_guest};
 pub use home::{LinkHome, LinkPort, Parts, PayloadStore};
 pub use intake::{LinkWork, PeerNews};
-pub use link::LinkSizes;
+pub use link::{Link, LinkSizes};
 pub use links::{Links, NewLink, PeerView};
 pub use meeting::{Conversation, Meeting};
 pub use porter::{LinkOwner, Porter, Terms};

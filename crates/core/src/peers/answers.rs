@@ -181,7 +181,7 @@ impl Core {
     }
 
     /// Takes a task back that a peer has not started; says whether it will be placed again.
-    fn return_from_peer(&mut self, index: u32, port: &mut impl Port) -> bool {
+    pub(crate) fn return_from_peer(&mut self, index: u32, port: &mut impl Port) -> bool {
         let unfinished = self.tasks[index].sequence;
         if unfinished == 0 || self.tasks[index].has(flag::CANCELLED) {
             return self.return_unstarted(index, port);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gristmill_wire::{Epoch, PeerId};
+use gristmill_wire::{Attempt, Epoch, PeerId, TaskId};
 
 use crate::list::List;
 use crate::outcome::{LossCause, LossReport};
@@ -11,13 +11,13 @@ use crate::task::State;
 use crate::{Content, Core, Status};
 
 impl Core {
-    /// Tells that nothing more will come from a peer. What it had not answered may have started: it is charged a loss.
-    /// A peer that has answered everything costs nothing.
+    /// Tells that nothing more will come from a peer. What it had not answered may have started: it is charged a loss,
+    /// unless it is among `unsent`, which never left. A peer that has answered everything costs nothing.
     pub fn peer_lost(
         &mut self,
-        peer: PeerId,
-        epoch: Epoch,
+        (peer, epoch): (PeerId, Epoch),
         report: LossReport,
+        unsent: &[(TaskId, Attempt)],
         now: u64,
         port: &mut impl Port,
     ) {
@@ -26,6 +26,10 @@ impl Core {
         let Some(place) = place else { return };
         debug_assert!(report.cause == LossCause::Node, "a peer is lost as a whole");
         let report = Arc::new(report);
+        self.peers.get_mut(place).is_draining = true;
+        for &(task, attempt) in unsent.iter().rev() {
+            self.return_unsent(peer, task, attempt, port);
+        }
         let head = self.peers.get(place).in_flight.head;
         let lost: Vec<u32> = List::from(&self.tasks, head).collect();
         lost.iter().for_each(|&index| self.leave_peer(index));
@@ -44,5 +48,21 @@ impl Core {
         }
         self.pump(port);
         self.wind_down(port);
+    }
+
+    /// Takes a task back that never left for a peer.
+    fn return_unsent(
+        &mut self,
+        peer: PeerId,
+        task: TaskId,
+        attempt: Attempt,
+        port: &mut impl Port,
+    ) {
+        let Some(index) = self.tasks.find(task) else { return };
+        let task = &self.tasks[index];
+        if task.state == State::Away && task.slot == peer.0 && task.attempt == attempt {
+            self.leave_peer(index);
+            let _is_requeued = self.return_from_peer(index, port);
+        }
     }
 }
