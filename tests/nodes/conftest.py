@@ -12,6 +12,18 @@ from gristmill._nodes.local import LocalNodes
 MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
 
 
+#: Modules whose tests lose no node: a machine that is busy with other things may be silent for longer than usual.
+PATIENT = ("test_nodes", "test_draining", "test_nested_across", "test_standing_nodes", "test_top")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _patience(request: pytest.FixtureRequest) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        if request.module.__name__ in PATIENT:
+            patch.setattr("gristmill._nodes.opening.EXPIRY_S", 20.0)
+        yield
+
+
 @pytest.fixture
 def make_nodes() -> Iterator[MakeNodes]:
     """Makes executors with agents on this machine; they are shut down when the test ends."""
