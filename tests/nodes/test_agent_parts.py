@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -113,3 +116,53 @@ def test_a_command_names_what_was_given_and_nothing_else() -> None:
     words = AgentCommand(["a:1", "b:1"], key="-", python="python", is_leashed=True).arguments()
     assert words[:5] == ["python", "-m", "gristmill._cli", "node", "--quiet"]
     assert words[5:] == ["--join", "a:1", "--join", "b:1", "--key", "-", "--name", "%h", "--leash"]
+
+
+def agent(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs an agent to its end."""
+    command = [sys.executable, "-m", "gristmill._cli", "node", *options]
+    surroundings = {**os.environ, **environment}
+    return subprocess.run(
+        command, env=surroundings, capture_output=True, text=True, input="secret\n"
+    )
+
+
+@pytest.fixture(scope="module")
+def key() -> str:
+    from gristmill import _native
+
+    return _native.Fleet().node_key()
+
+
+def test_an_agent_leaves_before_its_time_is_over(key: str) -> None:
+    options = ["--join", "127.0.0.1:9", "--walltime"]
+    assert agent(*options, "30", GRISTMILL_NODE_KEY=key).returncode == 0
+    ends_at = str(int(time.time()) + 20)
+    done = agent(*options, "3600", GRISTMILL_NODE_KEY=key, SLURM_JOB_END_TIME=ends_at)
+    assert done.returncode == 0, "what the batch system says counts"
+
+
+def test_an_agent_that_hangs_on_its_input_ends_with_it(key: str) -> None:
+    assert agent("--join", "127.0.0.1:9", "--leash", GRISTMILL_NODE_KEY=key).returncode == 0
+
+
+def test_an_agent_says_that_nobody_answers(key: str) -> None:
+    join = ["--join", "127.0.0.1:9", "--join", "127.0.0.1:10", "--name", "%h.rank-%r"]
+    done = agent(*join, "--patience", "0", GRISTMILL_NODE_KEY=key, PMI_RANK="7")
+    assert done.returncode == 1
+    assert "rank-7: gave up: nobody answers at 127.0.0.1:9, 127.0.0.1:10" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--join", "a:1", "--key", "-"], "this is no node key"),
+        (["--join", "a:1", "--workers", "0"], "at least one worker"),
+        (["--join", "a:1", "--cpu-affinity", "nowhere"], "is none of none, block"),
+        ([], "name a client with --join"),
+    ],
+)
+def test_an_agent_says_what_it_cannot_be(key: str, options: list[str], why: str) -> None:
+    done = agent(*options, GRISTMILL_NODE_KEY=key)
+    assert done.returncode == 2
+    assert why in done.stderr

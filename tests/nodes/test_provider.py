@@ -134,6 +134,35 @@ def test_shutdown_without_waiting_takes_the_blocks_away_when_all_is_done(
         pass
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two cores are needed")
+def test_workers_are_bound_to_cores_of_their_own(make_blocks: MakeBlocks, gate: Gate) -> None:
+    executor, _ = make_blocks(Processes(), max_workers_per_node=2, cpu_affinity="alternating")
+    held = [executor.submit(cores_inside, gate.path) for _ in range(2)]
+    gate.wait_entered()
+    gate.wait_entered()
+    gate.open(2)
+    first, second = (future.result() for future in held)
+    assert first
+    assert second
+    assert not first & second
+
+
+def cores_inside(path: str) -> set[int]:
+    calls.enter(path)
+    return os.sched_getaffinity(0)
+
+
+def test_what_cannot_be_started_fails_this_task_and_those_after_it(
+    make_blocks: MakeBlocks, tmp_path: Path
+) -> None:
+    (tmp_path / "runinfo").write_text("a file where a folder is to be")
+    executor, _ = make_blocks(Processes())
+    with pytest.raises(FileExistsError):
+        executor.submit(calls.nothing)
+    with pytest.raises(StartError, match="File exists"):
+        executor.submit(calls.nothing).result()
+
+
 def test_what_is_no_provider_is_refused() -> None:
     with pytest.raises(TypeError, match="no provider of Parsl's: it has no submit"):
         on.provider(object())

@@ -32,4 +32,9 @@ def open_door(executor: Executor, placement: Placement, world: bytes) -> None:
     )
     status.serve(executor)
     placement.client = ClientView(executor)
-    placement.start(address, fleet.node_key())
+    try:
+        placement.start(address, fleet.node_key())
+    except BaseException as error:
+        # This call raises it; those after it are taken, and would wait for nodes for ever.
+        placement.client.give_up(str(error))
+        raise
