@@ -41,7 +41,7 @@ def dask(
 ) -> Placement:
     """Puts an agent beside each worker of a Dask cluster, also beside those that come later.
 
-    :param client: a connected ``distributed.Client``.
+    :param client: a connected ``distributed.Client`` that is not asynchronous.
     :param workers: workers of each agent; the threads of the Dask worker if not given.
     :param address: where nodes find this program; all addresses of this machine are tried if not given.
     :param interface: the network interface, as ``eth0``, whose address is meant.

@@ -14,6 +14,7 @@ from gristmill.parsl.states import States
 
 import calls
 from processes import Processes
+from stage import Script
 
 
 def config(folder: Path, executor: GristmillExecutor, **fields: object) -> Config:
@@ -24,10 +25,10 @@ def test_the_first_blocks_are_there_before_the_first_task(tmp_path: Path) -> Non
     provider = Processes(init_blocks=2, max_blocks=2)
     executor = GristmillExecutor(provider=provider, max_workers_per_node=1)
     with parsl.load(config(tmp_path, executor, strategy="none")) as kernel:
-        while len(provider.jobs) < 2:
+        while worker_count(executor) < 2:
             pass
+        assert len(provider.jobs) == 2
         assert kernel.task_count == 0
-        assert worker_count(executor) == 2
         same = parsl.python_app(calls.same)
         assert [future.result() for future in map(same, range(100))] == list(range(100))
         assert provider.script_dir == f"{kernel.run_dir}/submit_scripts"
@@ -57,6 +58,31 @@ def test_tasks_of_apps_fail_when_all_blocks_do(
     ):
         parsl.python_app(calls.nothing)().result()
     provider.close()
+
+
+def test_blocks_come_and_go_under_the_kernel_of_parsl(script: Script, tmp_path: Path) -> None:
+    pytest.importorskip("parsl")
+    program = """
+        import sys
+        import parsl
+        import calls
+        from processes import Processes
+        from gristmill.parsl import GristmillExecutor
+
+        provider = Processes(init_blocks=2, max_blocks=2)
+        executor = GristmillExecutor(provider=provider, max_workers_per_node=1)
+        with parsl.load(parsl.Config(executors=[executor], run_dir=sys.argv[1])) as kernel:
+            while executor.block_count < 2:
+                pass
+            same = parsl.python_app(calls.same)
+            print(sum(future.result() for future in [same(number) for number in range(100)]))
+            print(executor.block_count, provider.script_dir == f"{kernel.run_dir}/submit_scripts")
+        print([job.wait() is not None for job in provider.jobs])
+    """
+    here = Path(__file__).parent
+    paths = {"PYTHONPATH": f"{here}:{here.parent}"}
+    printed = script.run(program, str(tmp_path / "runs"), env=paths)
+    assert printed.splitlines() == ["4950", "2 True", "[True, True]"]
 
 
 def test_a_provider_beside_other_nodes_is_refused(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ class DaskNodes(Placement):
     Dask sets a plugin up on every worker that there is, that comes, and that its nanny starts again: nothing has to be
     watched here. Long tasks were the other way; they take a thread of the worker and stop the cluster from scaling.
 
-    :param client: a connected ``distributed.Client``.
+    :param client: a connected ``distributed.Client`` that is not asynchronous.
     :param workers: workers of each agent; the threads of the Dask worker if not given.
     :param address: where nodes find this program; anywhere if not given.
     :param interface: the network interface whose address is meant.
@@ -31,8 +31,8 @@ class DaskNodes(Placement):
     def __init__(
         self, client: Any, workers: int | None, address: str | None, interface: str | None
     ) -> None:
-        if not hasattr(client, "register_plugin"):
-            raise TypeError(f"{client!r} is no client of Dask's")
+        if not hasattr(client, "register_plugin") or getattr(client, "asynchronous", False):
+            raise TypeError(f"{client!r} is no client of Dask's that can be used from any thread")
         self._dask = client
         self.workers = workers
         self.address = address

@@ -22,6 +22,8 @@ _log = logging.getLogger("gristmill.nodes")
 #: Shortest time between two looks at the tasks, and between two questions to the batch system, seconds. Both double
 #: while nothing happens.
 _LOOK_S, _POLL_S = 0.05, 2.0
+#: How often the batch system is asked to end jobs that are not needed, until it says that it has.
+_CANCELS_MAX = 3
 
 
 class Scaler:
@@ -81,6 +83,20 @@ class Scaler:
         self.executor_exception = exception
 
     def _run(self) -> None:
+        try:
+            self._look_after()
+        except Exception as error:  # without this thread tasks would wait for ever
+            _log.exception("blocks can be looked after no more")
+            self.set_bad_state_and_fail_all(error)
+        for _ in range(_CANCELS_MAX):
+            living = self.blocks.living()
+            if not living:
+                break
+            self.blocks.take_away(living)
+        if self.executor_exception is not None:
+            self._client.give_up(str(self.executor_exception))
+
+    def _look_after(self) -> None:
         look_s, poll_s = _LOOK_S, _POLL_S
         poll_at = time.monotonic() + poll_s
         while True:
@@ -94,11 +110,8 @@ class Scaler:
                 poll_s = min(2 * poll_s, max(_POLL_S, self.provider.status_polling_interval))
                 poll_at = now + poll_s
             if self.bad_state_is_set or self._ends.wait(look_s) or self._client.is_over():
-                break
+                return
             look_s = min(2 * look_s, self._period_s)
-        self.blocks.take_away(self.blocks.living())
-        if self.executor_exception is not None:
-            self._client.give_up(str(self.executor_exception))
 
     def _poll(self) -> None:
         self.blocks.poll()

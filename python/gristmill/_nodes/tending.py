@@ -85,6 +85,9 @@ class Tender:
                 with self._lock:
                     wake_at = self._start_due()
                 self._sleep(wake_at)
+        except Exception as error:  # without this thread tasks would wait for ever
+            _log.exception("agents can be looked after no more")
+            self._abandoned(f"agents can be looked after no more: {error}")
         finally:
             self._selector.close()
             self._waker.close()
