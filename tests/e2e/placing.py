@@ -1,4 +1,4 @@
-"""Starting ``placed.py`` on a cluster, and what it has to print."""
+"""Starting ``placed.py`` on a cluster, what it has to print, and killing what runs for it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from cluster import Cluster, Process
+from cluster import Cluster, Node, Process
 from placed import SHORT
 
 PROGRAM = Path(__file__).with_name("placed.py")
@@ -40,3 +40,26 @@ def finish(program: Process) -> list[str]:
     *_, total, hosts = printed.splitlines()
     assert int(total) == sum(range(SHORT))
     return hosts.split()
+
+
+def agent_on(node: Node) -> int:
+    """The process id, on the host, of the agent on a node."""
+    lines = {one: Path(f"/proc/{one}/cmdline").read_text() for one in node.processes()}
+    (agent,) = [one for one, line in lines.items() if "gristmill._cli" in line]
+    return agent
+
+
+def kill(node: Node, process: int) -> None:
+    """Kills a process on a node, whose id is the one on the host."""
+    node.run(["kill", "-KILL", of_process(process, "NSpid")])
+
+
+def parent(process: int) -> int:
+    """Who has started a process."""
+    return int(of_process(process, "PPid"))
+
+
+def of_process(process: int, field: str) -> str:
+    """The last word of what the kernel says of a process: of several ids that in the innermost namespace."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(line for line in lines if line.startswith(f"{field}:")).split()[-1]

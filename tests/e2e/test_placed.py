@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster import Cluster, Node, openmpi_hindrance
+from cluster import Cluster, openmpi_hindrance, until
 from cluster.openmpi import ENVIRONMENT, mpiexec
 from engines import dask, engine_hindrance, ray
-from placing import command, finish, start
+from placing import agent_on, command, finish, kill, parent, start
 from stage import Gate
 
 #: Options come before the dashes, as ``ssh`` takes them.
@@ -47,6 +47,22 @@ def test_a_host_that_dies_and_comes_back_is_used_again(
         gate.wait_entered()
         cluster.node("n1").kill()
         cluster.node("n1").boot()
+        gate.wait_entered()
+        gate.close()
+        assert finish(program) == ["n1", "n1"]
+
+
+def test_a_host_that_was_cut_off_is_used_again(
+    cluster: Cluster, folder: Path, gate: Gate, shell: str
+) -> None:
+    words = command("ssh", gate.path, shell, "n1")
+    node = cluster.node("n1")
+    with start(cluster, {}, folder, *words) as program:
+        gate.wait_entered()
+        agent = agent_on(node)
+        node.partition()
+        until(lambda: agent not in node.processes())
+        node.heal()
         gate.wait_entered()
         gate.close()
         assert finish(program) == ["n1", "n1"]
@@ -129,26 +145,3 @@ def test_workers_of_dask_run_tasks_and_one_may_die(
         gate.wait_entered()
         gate.close()
         assert sorted(finish(program)) == ["n1", "n2"]
-
-
-def agent_on(node: Node) -> int:
-    """The process id, on the host, of the agent on a node."""
-    lines = {one: Path(f"/proc/{one}/cmdline").read_text() for one in node.processes()}
-    (agent,) = [one for one, line in lines.items() if "gristmill._cli" in line]
-    return agent
-
-
-def kill(node: Node, process: int) -> None:
-    """Kills a process on a node, whose id is the one on the host."""
-    node.run(["kill", "-KILL", of_process(process, "NSpid")])
-
-
-def parent(process: int) -> int:
-    """Who has started a process."""
-    return int(of_process(process, "PPid"))
-
-
-def of_process(process: int, field: str) -> str:
-    """The last word of what the kernel says of a process: of several ids that in the innermost namespace."""
-    lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    return next(line for line in lines if line.startswith(f"{field}:")).split()[-1]

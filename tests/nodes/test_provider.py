@@ -11,6 +11,7 @@ import pytest
 
 from gristmill import Executor, StartError, on
 from gristmill._nodes.block_status import BlockStatus
+from gristmill._nodes.pauses import Pauses
 
 import calls
 from processes import Processes
@@ -27,6 +28,7 @@ def make_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mak
     made: list[tuple[Executor, Processes]] = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("gristmill._nodes.scaler._POLL_S", 0.01)
+    monkeypatch.setattr("gristmill._nodes.scaler.Pauses", lambda **_: Pauses(0.01, 0.01, 100))
 
     def make(provider: Processes, **options: object) -> tuple[Executor, Processes]:
         options = {"max_workers_per_node": 1, **options}
@@ -105,6 +107,17 @@ def test_a_handler_of_the_users_own_decides_when_to_give_up(make_blocks: MakeBlo
         executor.submit(calls.nothing).result()
     assert len(provider.jobs) == 3
     assert seen
+
+
+def test_blocks_are_tried_for_ever_if_that_is_wanted(make_blocks: MakeBlocks) -> None:
+    executor, provider = make_blocks(
+        Processes(1, 1, "exit 1\n"), block_error_handler=False, strategy_period=0.05
+    )
+    future = executor.submit(calls.same, 1)
+    while len(provider.jobs) < 4:
+        pass
+    provider.prefix = ""
+    assert future.result() == 1
 
 
 def test_a_block_that_ends_is_replaced_and_costs_no_task(

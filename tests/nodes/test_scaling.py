@@ -16,7 +16,7 @@ from gristmill._nodes.block_status import (
     handler_of,
     read_status,
 )
-from gristmill._nodes.blocks import Blocks, name_of_node
+from gristmill._nodes.blocks import Blocks, Change, name_of_node
 from gristmill._nodes.provider import walltime_s
 from gristmill._nodes.scaling import Limits, Rate, Strategy
 
@@ -134,17 +134,17 @@ def blocks(jobs: Jobs) -> Blocks:
 
 
 def test_blocks_know_which_nodes_are_theirs(blocks: Blocks) -> None:
-    assert not blocks.see(["elsewhere", name_of_node("1", "n1"), name_of_node("1", "n2")])
+    assert blocks.see(["elsewhere", name_of_node("1", "n1"), name_of_node("1", "n2")]).has_gained
     assert [block.has_joined for block in blocks.living()] == [False, True]
-    assert not blocks.see([name_of_node("1", "n2")])
-    assert blocks.see([]), "the last one has gone"
+    assert blocks.see([name_of_node("1", "n2")]) == Change()
+    assert blocks.see([]) == Change(has_lost=True)
 
 
 def test_a_job_that_ends_before_a_node_has_joined_is_missing(blocks: Blocks, jobs: Jobs) -> None:
     blocks.see([name_of_node("0", "n1")])
     for job in jobs.states:
         jobs.states[job] = BlockStatus(BlockState.COMPLETED, stderr_summary="not found")
-    blocks.poll()
+    assert blocks.poll() == 1
     first, second = blocks.statuses().values()
     assert first.state is BlockState.COMPLETED
     assert second.state is BlockState.MISSING

@@ -30,6 +30,16 @@ class Block:
     is_there: bool = False
 
 
+@dataclasses.dataclass
+class Change:
+    """What a look at the nodes has shown."""
+
+    #: A block has its first node again, or for the first time.
+    has_gained: bool = False
+    #: A block has lost its last node.
+    has_lost: bool = False
+
+
 class Blocks:
     """Submits jobs, knows what became of them, and takes them away.
 
@@ -67,26 +77,28 @@ class Blocks:
             self._blocks[number] = block
         return block.job is not None
 
-    def see(self, nodes: Sequence[str]) -> bool:
-        """Learns which nodes are there; says whether a block has lost its last one."""
+    def see(self, nodes: Sequence[str]) -> Change:
+        """Learns which nodes are there."""
         there = {number for name in nodes for number in [_block_of(name)] if number is not None}
-        has_lost = False
+        change = Change()
         for block in self.living():
-            has_lost |= block.is_there and block.number not in there
-            block.is_there = block.number in there
-            block.has_joined |= block.is_there
-        return has_lost
+            is_there = block.number in there
+            change.has_gained |= is_there and not block.is_there
+            change.has_lost |= block.is_there and not is_there
+            block.is_there = is_there
+            block.has_joined |= is_there
+        return change
 
-    def poll(self) -> None:
-        """Asks the provider what became of the jobs."""
+    def poll(self) -> int:
+        """Asks the provider what became of the jobs; gives how many ended before a node of theirs had joined."""
         living = self.living()
         if not living:
-            return
+            return 0
         try:
             answers = self._provider.status([block.job for block in living])
         except Exception as error:  # a batch system that is busy now will answer later
             _log.warning("the batch system does not say what became of its jobs: %s", error)
-            return
+            return 0
         for block, theirs in zip(living, answers, strict=True):
             status = dataclasses.replace(read_status(theirs), has_joined=block.has_joined)
             if status.terminal and not block.has_joined:
@@ -94,6 +106,7 @@ class Blocks:
             if status.terminal:
                 _log.info("block %s has ended: %s", block.number, status.status_name)
             block.status = status
+        return sum(block.status.state is BlockState.MISSING for block in living)
 
     def take_away(self, blocks: Sequence[Block]) -> None:
         """Cancels the jobs of blocks that are not needed."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
+#: More of them would be more than any pause, and some day more than a float.
+_DOUBLINGS_MAX = 100
+
 
 @dataclasses.dataclass
 class Pauses:
@@ -25,4 +28,5 @@ class Pauses:
         self.failures = 1 if lasted_s >= self.calm_s else self.failures + 1
         if self.failures >= self.failures_max:
             return None
-        return min(self.longest_s, self.first_s * 2.0 ** (self.failures - 1))
+        doublings = min(self.failures - 1, _DOUBLINGS_MAX)
+        return min(self.longest_s, self.first_s * 2.0**doublings)

@@ -57,7 +57,7 @@ class Scaler:
         self._handler = handler
         self._client = client
         self._period_s = period_s
-        # The rate of submissions that fail: however many fail, another one may not.
+        # However many blocks come to nothing, another one may not.
         self._pauses = Pauses(failures_max=1 << 30)
         self._wanted = 0
         self._submit_at = 0.0
@@ -101,21 +101,28 @@ class Scaler:
         poll_at = time.monotonic() + poll_s
         while True:
             now = time.monotonic()
-            # The batch system takes a moment to notice that a job has ended.
-            is_news = self.blocks.see(self._client.nodes()) or self._scale(now)
-            if is_news:
+            change = self.blocks.see(self._client.nodes())
+            if change.has_gained:
+                self._pauses.failures = 0
+            # The batch system takes a moment to notice that a job has begun, or ended.
+            if self._scale(now) or change.has_lost:
                 look_s, poll_s, poll_at = _LOOK_S, _POLL_S, now + _POLL_S
             elif now >= poll_at:
-                self._poll()
+                self._poll(now)
                 poll_s = min(2 * poll_s, max(_POLL_S, self.provider.status_polling_interval))
                 poll_at = now + poll_s
             if self.bad_state_is_set or self._ends.wait(look_s) or self._client.is_over():
                 return
             look_s = min(2 * look_s, self._period_s)
 
-    def _poll(self) -> None:
-        self.blocks.poll()
+    def _poll(self, now: float) -> None:
+        if self.blocks.poll():
+            self._pause(now)
         self._handle()
+
+    def _pause(self, now: float) -> None:
+        """Holds the next submission back, because the last one came to nothing."""
+        self._submit_at = now + (self._pauses.after(0.0) or 0.0)
 
     def _handle(self) -> None:
         try:
@@ -141,9 +148,7 @@ class Scaler:
             return False
         self._wanted -= 1
         self._rate.note(now)
-        if self.blocks.submit():
-            self._pauses.failures = 0
-        else:
-            self._submit_at = now + (self._pauses.after(0.0) or 0.0)
+        if not self.blocks.submit():
+            self._pause(now)
             self._handle()
         return True
