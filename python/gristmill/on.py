@@ -190,7 +190,8 @@ def provider(
     :param mem_per_worker: memory that a worker is thought to use, gigabytes.
     :param cpu_affinity: binds workers to cores: ``none``, ``block``, ``block-reverse``, ``alternating``, or
         ``list:0,1:2,3``.
-    :param strategy: ``none``: the first blocks and no others; ``simple``: as many as the tasks ask for.
+    :param strategy: ``none``: the first blocks and no others; ``simple``: as many as the tasks ask for;
+        ``htex_auto_scale``: blocks that are idle while others work are taken away, too.
     :param strategy_period: seconds between two looks at the tasks, at most.
     :param max_idletime: seconds without a task after which only ``min_blocks`` are kept.
     :param block_error_handler: ``True``: when all blocks have failed, tasks fail with what their jobs left behind;

@@ -63,6 +63,25 @@ def test_idle_blocks_are_taken_away_and_come_again(make_blocks: MakeBlocks) -> N
     assert len(provider.jobs) > 1
 
 
+def test_a_block_that_is_idle_while_another_works_is_taken_away(
+    make_blocks: MakeBlocks, gate: Gate
+) -> None:
+    executor, provider = make_blocks(
+        Processes(2, 2), strategy="htex_auto_scale", max_idletime=0.0, strategy_period=0.05
+    )
+    held = [executor.submit(calls.enter, gate.path, number) for number in range(2)]
+    gate.wait_entered()
+    gate.wait_entered()
+    gate.open()
+    while not any(future.done() for future in held):
+        pass
+    while not (ended := [job for job in provider.jobs if job.poll() is not None]):
+        pass
+    assert [job.returncode for job in ended] == [0]
+    gate.open()
+    assert [future.result() for future in held] == [0, 1], "without any budget"
+
+
 def test_the_key_is_in_a_file_of_its_own(make_blocks: MakeBlocks, tmp_path: Path) -> None:
     executor, provider = make_blocks(Processes())
     executor.submit(calls.nothing).result()

@@ -19,6 +19,7 @@ from gristmill._nodes.block_status import (
 from gristmill._nodes.blocks import Blocks, Change, name_of_node
 from gristmill._nodes.provider import walltime_s
 from gristmill._nodes.scaling import Limits, Rate, Strategy
+from gristmill._nodes.view import NodeView
 
 _LIMITS = Limits(init_blocks=1, min_blocks=0, max_blocks=4, parallelism=1.0, workers_per_block=2)
 
@@ -41,6 +42,18 @@ def test_blocks_follow_the_tasks(tasks: int, blocks: int, change: int) -> None:
 @pytest.mark.parametrize(("parallelism", "change"), [(0.0, 1), (0.25, 1), (0.5, 2), (1.0, 4)])
 def test_parallelism_is_workers_for_each_task(parallelism: float, change: int) -> None:
     assert strategy(parallelism=parallelism).decide(8, 0, 0) == change
+
+
+def test_the_size_of_blocks_is_what_they_turn_out_to_have() -> None:
+    made = strategy()
+    assert made.decide(8, 0, 0) == 4
+    assert made.decide(8, 1, 0, workers=8.0) == 0
+
+
+def test_blocks_that_are_not_needed_are_told_only_where_that_is_asked_for() -> None:
+    assert strategy("simple").decide(3, 4, 0) == 0
+    assert strategy("htex_auto_scale").decide(3, 4, 0) == -2
+    assert strategy("htex_auto_scale", min_blocks=3).decide(3, 4, 0) == -1
 
 
 def test_the_first_blocks_wait_for_no_task() -> None:
@@ -133,15 +146,36 @@ def blocks(jobs: Jobs) -> Blocks:
     return made
 
 
+def node(block: str, host: str, tasks: int = 0) -> NodeView:
+    return NodeView(name_of_node(block, host), 2, tasks)
+
+
 def test_blocks_know_which_nodes_are_theirs(blocks: Blocks) -> None:
-    assert blocks.see(["elsewhere", name_of_node("1", "n1"), name_of_node("1", "n2")]).has_gained
+    assert blocks.workers_per_block() is None
+    assert blocks.see([NodeView("elsewhere", 9, 0), node("1", "n1"), node("1", "n2")], 0).has_gained
     assert [block.has_joined for block in blocks.living()] == [False, True]
-    assert blocks.see([name_of_node("1", "n2")]) == Change()
-    assert blocks.see([]) == Change(has_lost=True)
+    assert blocks.workers_per_block() == 4
+    assert blocks.see([node("1", "n2")], 1) == Change()
+    assert blocks.see([], 2) == Change(has_lost=True)
+
+
+def test_a_block_is_idle_while_none_of_its_nodes_has_a_task(blocks: Blocks) -> None:
+    def idle(since: float) -> list[str]:
+        return [block.number for block in blocks.idle(since)]
+
+    blocks.see([node("0", "n1"), node("1", "n2"), node("1", "n3", tasks=1)], 10)
+    assert idle(9) == []
+    assert idle(10) == ["0"]
+    blocks.see([node("0", "n1"), node("1", "n2"), node("1", "n3")], 20)
+    assert idle(20) == ["0", "1"], "the longest first"
+    blocks.see([node("0", "n1", tasks=1), node("1", "n2"), node("1", "n3")], 30)
+    assert idle(30) == ["1"]
+    blocks.see([], 40)
+    assert idle(40) == []
 
 
 def test_a_job_that_ends_before_a_node_has_joined_is_missing(blocks: Blocks, jobs: Jobs) -> None:
-    blocks.see([name_of_node("0", "n1")])
+    blocks.see([node("0", "n1")], 0)
     for job in jobs.states:
         jobs.states[job] = BlockStatus(BlockState.COMPLETED, stderr_summary="not found")
     assert blocks.poll() == 1

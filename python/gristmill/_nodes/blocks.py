@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from gristmill._nodes.view import NodeView
+
 _log = logging.getLogger("gristmill.nodes")
 
 
@@ -26,8 +28,10 @@ class Block:
     status: BlockStatus
     #: Whether one of its nodes has ever joined.
     has_joined: bool = False
-    #: Whether one of its nodes is there now.
-    is_there: bool = False
+    #: How many workers its nodes have that are there now; 0: none of them is.
+    workers: int = 0
+    #: Since when its nodes have no task; ``None``: they have some, or are not there.
+    idle_since: float | None = None
 
 
 @dataclasses.dataclass
@@ -77,17 +81,34 @@ class Blocks:
             self._blocks[number] = block
         return block.job is not None
 
-    def see(self, nodes: Sequence[str]) -> Change:
-        """Learns which nodes are there."""
-        there = {number for name in nodes for number in [_block_of(name)] if number is not None}
+    def see(self, nodes: Sequence[NodeView], now: float) -> Change:
+        """Learns which nodes are there, and which have nothing to do."""
+        of_block: dict[str, list[NodeView]] = {}
+        for node in nodes:
+            of_block.setdefault(_block_of(node.name), []).append(node)
         change = Change()
         for block in self.living():
-            is_there = block.number in there
-            change.has_gained |= is_there and not block.is_there
-            change.has_lost |= block.is_there and not is_there
-            block.is_there = is_there
-            block.has_joined |= is_there
+            found = of_block.get(block.number, [])
+            change.has_gained |= bool(found) and not block.workers
+            change.has_lost |= bool(block.workers) and not found
+            block.workers = sum(node.workers for node in found)
+            block.has_joined |= bool(found)
+            if not found or any(node.tasks for node in found):
+                block.idle_since = None
+            elif block.idle_since is None:
+                block.idle_since = now
         return change
+
+    def workers_per_block(self) -> float | None:
+        """How many workers a block has, on average of those that are there; ``None`` while there is none."""
+        counts = [block.workers for block in self.living() if block.workers]
+        return sum(counts) / len(counts) if counts else None
+
+    def idle(self, since: float) -> list[Block]:
+        """Those that have had nothing to do since then, longest first."""
+        found = [(block.idle_since, block) for block in self.living()]
+        idle = [(time, block) for time, block in found if time is not None and time <= since]
+        return [block for _, block in sorted(idle, key=lambda one: one[0])]
 
     def poll(self) -> int:
         """Asks the provider what became of the jobs; gives how many ended before a node of theirs had joined."""
@@ -142,6 +163,5 @@ def name_of_node(number: str, host: str) -> str:
     return f"{host}.block-{number}"
 
 
-def _block_of(name: str) -> str | None:
-    _, found, number = name.rpartition(".block-")
-    return number if found else None
+def _block_of(name: str) -> str:
+    return name.rpartition(".block-")[2] if ".block-" in name else ""

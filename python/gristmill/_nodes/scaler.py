@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 
+from gristmill._nodes.opening import BEAT_S
 from gristmill._nodes.pauses import Pauses
 from gristmill._nodes.scaling import Rate, Strategy
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gristmill._nodes.block_status import ErrorHandler
-    from gristmill._nodes.blocks import Blocks
+    from gristmill._nodes.blocks import Block, Blocks
     from gristmill._nodes.view import ClientView
 
 _log = logging.getLogger("gristmill.nodes")
@@ -22,6 +23,8 @@ _log = logging.getLogger("gristmill.nodes")
 #: Shortest time between two looks at the tasks, and between two questions to the batch system, seconds. Both double
 #: while nothing happens.
 _LOOK_S, _POLL_S = 0.05, 2.0
+#: After this time a node that has got a task has told of it, seconds.
+_CERTAIN_S = 2 * BEAT_S
 #: How often the batch system is asked to end jobs that are not needed, until it says that it has.
 _CANCELS_MAX = 3
 
@@ -101,7 +104,7 @@ class Scaler:
         poll_at = time.monotonic() + poll_s
         while True:
             now = time.monotonic()
-            change = self.blocks.see(self._client.nodes())
+            change = self.blocks.see(self._client.nodes(), now)
             if change.has_gained:
                 self._pauses.failures = 0
             # The batch system takes a moment to notice that a job has begun, or ended.
@@ -133,16 +136,11 @@ class Scaler:
 
     def _scale(self, now: float) -> bool:
         """Adds or takes away what the strategy says, one job at a time; says whether it did."""
-        living = self.blocks.living()
-        tasks = self._client.tasks()
-        change = self._strategy.decide(tasks, len(living) + self._wanted, now)
+        living, tasks = self.blocks.living(), self._client.tasks()
+        count, workers = len(living) + self._wanted, self.blocks.workers_per_block()
+        change = self._strategy.decide(tasks, count, now, workers)
         if change < 0:
-            unsubmitted = min(self._wanted, -change)
-            self._wanted -= unsubmitted
-            # Those that have not begun first, then the youngest: the others have proved themselves.
-            spare = sorted(living, key=lambda block: (block.has_joined, -int(block.number)))
-            self.blocks.take_away(spare[: -change - unsubmitted])
-            return True
+            return self._take_away(-change, tasks > 0, now)
         self._wanted += change
         if not self._wanted or now < self._submit_at or self._rate.wait_s(now) > 0:
             return False
@@ -152,3 +150,24 @@ class Scaler:
             self._pause(now)
             self._handle()
         return True
+
+    def _take_away(self, count: int, are_tasks_there: bool, now: float) -> bool:
+        """Takes blocks away, of which only idle ones while there are tasks; says whether it did."""
+        unsubmitted = min(self._wanted, count)
+        self._wanted -= unsubmitted
+        if are_tasks_there:
+            spare = self._idle(now)
+        else:
+            # Those that have not begun first, then the youngest: the others have proved themselves.
+            living = self.blocks.living()
+            spare = sorted(living, key=lambda block: (block.has_joined, -int(block.number)))
+        chosen = spare[: count - unsubmitted]
+        self.blocks.take_away(chosen)
+        return bool(chosen)
+
+    def _idle(self, now: float) -> list[Block]:
+        """The blocks that have been idle for long enough, as far as that is certain."""
+        known = sum(node.tasks for node in self._client.nodes())
+        if known < self._client.tasks_on_nodes():
+            return []  # some went out after a node's last sign of life: nobody knows where
+        return self.blocks.idle(now - max(self._strategy.max_idletime_s, _CERTAIN_S))

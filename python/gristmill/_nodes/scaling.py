@@ -19,6 +19,7 @@ class Limits:
     max_blocks: int
     #: Workers of a block, for each task that could run: 1 is as many as possible, 0 as few.
     parallelism: float
+    #: A guess, for as long as no block is there.
     workers_per_block: float
 
 
@@ -26,8 +27,8 @@ class Strategy:
     """Says how many blocks to add or to take away.
 
     :param kind: ``none``: the blocks of the beginning and no others; ``simple``: as many as the tasks that could run
-        ask for, and as few as allowed when there was none for a while. ``htex_auto_scale`` is the same here: which
-        blocks are idle while others work is not known.
+        ask for, and as few as allowed when there was none for a while; ``htex_auto_scale``: those that are idle while
+        others work are not kept either.
     :param max_idletime_s: how long blocks are kept for nothing.
     """
 
@@ -37,12 +38,16 @@ class Strategy:
             raise ValueError(f"the strategy {kind!r} is none of {', '.join(STRATEGIES)}")
         self._kind = kind
         self._limits = limits
-        self._max_idletime_s = max_idletime_s
+        self.max_idletime_s = max_idletime_s
         self._is_first = True
         self._idle_since: float | None = None
 
-    def decide(self, tasks: int, blocks: int, now: float) -> int:
-        """How many blocks to add to those that there are or that are waited for; below 0: to take away."""
+    def decide(self, tasks: int, blocks: int, now: float, workers: float | None = None) -> int:
+        """How many blocks to add to those that there are or that are waited for; below 0: to take away.
+
+        :param tasks: how many could run.
+        :param workers: of a block, as far as that is known. Which blocks are idle is for the caller to know.
+        """
         limits = self._limits
         if self._is_first:
             self._is_first = False
@@ -53,9 +58,10 @@ class Strategy:
         if tasks == 0:
             return self._rest(blocks, now)
         self._idle_since = None
-        wanted = math.ceil(tasks * limits.parallelism / limits.workers_per_block)
+        wanted = math.ceil(tasks * limits.parallelism / (workers or limits.workers_per_block))
         wanted = min(max(wanted, 1, limits.min_blocks), limits.max_blocks)
-        return max(0, wanted - blocks)
+        is_saving = self._kind == "htex_auto_scale"
+        return wanted - blocks if is_saving else max(0, wanted - blocks)
 
     def _rest(self, blocks: int, now: float) -> int:
         least = self._limits.min_blocks
@@ -64,7 +70,7 @@ class Strategy:
             return least - blocks
         if self._idle_since is None:
             self._idle_since = now
-        return least - blocks if now - self._idle_since > self._max_idletime_s else 0
+        return least - blocks if now - self._idle_since > self.max_idletime_s else 0
 
 
 class Rate:

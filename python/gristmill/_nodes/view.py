@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import weakref
 
@@ -10,6 +11,16 @@ if TYPE_CHECKING:
     from gristmill._executor import Executor
 
 _log = logging.getLogger("gristmill.nodes")
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeView:
+    """A node that there is a connection to."""
+
+    name: str
+    workers: int
+    #: How many tasks it had when it gave its last sign of life, whether they ran or waited there.
+    tasks: int
 
 
 class ClientView:
@@ -33,12 +44,21 @@ class ClientView:
         counts = executor.stats()
         return counts.get("ready", 0) + counts.get("in_flight", 0)
 
-    def nodes(self) -> list[str]:
-        """The names of the nodes that there is a connection to."""
+    def tasks_on_nodes(self) -> int:
+        """How many tasks nodes have, also those that nodes have not told of yet."""
+        executor = self._executor()
+        return 0 if executor is None else executor.stats().get("in_flight", 0)
+
+    def nodes(self) -> list[NodeView]:
+        """The nodes that there is a connection to."""
         executor = self._executor()
         if executor is None:
             return []
-        return [node["name"] for node in executor._nodes() if node["connected"]]
+        return [
+            NodeView(node["name"], node["workers"], node["waiting"] + node["running"])
+            for node in executor._nodes()
+            if node["connected"]
+        ]
 
     def give_up(self, reason: str) -> None:
         """Fails every task that is not final, and those to come, with ``StartError``: nothing will ever run them."""
