@@ -13,7 +13,7 @@ import weakref
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from gristmill._executor import Executor
@@ -42,15 +42,23 @@ def serve(executor: Executor) -> None:
         listener.listen()
         threading.Thread(
             target=_answer_all,
-            args=(weakref.ref(executor, lambda _: _close(listener)), listener, path),
+            args=(weakref.ref(executor, _closing(listener)), listener, path),
             name="gristmill-status",
             daemon=True,
         ).start()
 
 
-def _close(listener: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        listener.shutdown(socket.SHUT_RDWR)
+def _closing(listener: socket.socket) -> Callable[[object], None]:
+    """What closes the listener when the executor is gone: also at the interpreter's end, which takes modules first."""
+    shutdown, how = listener.shutdown, socket.SHUT_RDWR
+
+    def close(_: object) -> None:
+        try:  # noqa: SIM105, the module that suppresses may be gone
+            shutdown(how)
+        except OSError:
+            pass
+
+    return close
 
 
 def _answer_all(reference: weakref.ref[Executor], listener: socket.socket, path: str) -> None:
