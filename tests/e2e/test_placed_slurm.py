@@ -12,7 +12,7 @@ from placing import agent_on, command, finish, kill, start, surroundings
 from slurm import Slurm, slurm_hindrance
 from stage import Gate
 
-pytest.importorskip("parsl")
+pytest.importorskip("parsl.version")
 
 
 @pytest.fixture(scope="module")
