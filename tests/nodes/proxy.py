@@ -47,6 +47,10 @@ class Relay:
                 with contextlib.suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)
 
+    def mend(self) -> None:
+        """Lets connections through again."""
+        self._is_open = True
+
     def close(self) -> None:
         """Lets nobody through any more."""
         self._listener.close()

@@ -101,6 +101,19 @@ def test_a_broken_connection_loses_and_repeats_nothing(
     assert len(ran) == len(set(ran)) == 20 * 200
 
 
+def test_a_node_that_was_cut_off_for_too_long_comes_back(make_nodes: MakeNodes) -> None:
+    executor, placement = make_nodes(1, 1, kind=RelayedNodes)
+    executor.submit(calls.nothing).result()
+    assert isinstance(placement, RelayedNodes)
+    placement.relay.cut(for_good=True)
+    later = executor.submit(calls.same, 7)
+    while executor._nodes():
+        pass  # it is given up when it was not heard for a while
+    placement.relay.mend()
+    assert later.result() == 7
+    assert placement.agents[0].poll() is None, "it is the same agent, with another lease"
+
+
 def test_a_client_that_dies_takes_its_tasks_on_nodes_with_it(script: Script, gate: Gate) -> None:
     program = """
         import sys

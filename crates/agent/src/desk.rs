@@ -56,7 +56,7 @@ pub struct Facts {
     pub capacity: Capacity,
     /// Labels, as `name=value` lines.
     pub labels: String,
-    /// It joins clients, and has no more to do once one of them is gone.
+    /// It joins clients, and has no more to do once one of them has finished.
     pub joins: bool,
     /// When it is over, monotonic nanoseconds; `u64::MAX` is not known.
     pub ends_at: u64,
@@ -188,16 +188,17 @@ impl<H: Housing> Desk<H> {
         for lease in leases {
             let news = self.tenants[&lease].engine.take_news();
             for one in news {
-                let text = match one {
+                let (text, has_ended) = match one {
                     PeerNews::Parted { .. } => {
                         dials.redial(lease, false, now);
                         continue;
                     }
-                    PeerNews::Gone { text, .. } => text,
+                    PeerNews::Gone { text, has_ended, .. } => (text, has_ended),
                 };
                 dials.redial(lease, true, now);
                 self.end(lease, &text);
-                is_finished |= self.facts.joins;
+                // One that was lost may be back when the network is.
+                is_finished |= self.facts.joins && has_ended;
             }
         }
         is_finished

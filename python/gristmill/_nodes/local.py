@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
 from gristmill._nodes.placement import Placement, port_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import IO
 
 #: Seconds that an agent may take to leave once its client has finished.
 _LEAVE_S = 10.0
@@ -27,18 +30,19 @@ class LocalNodes(Placement):
         self.agents: list[subprocess.Popen[bytes]] = []
 
     def start(self, address: str | None, key: str) -> None:
-        """Starts the agents."""
-        environment = {**os.environ, "GRISTMILL_NODE_KEY": key}
+        """Starts the agents. They end with this process, whatever ends it."""
         join = f"127.0.0.1:{port_of(address)}"
-        command = [sys.executable, "-m", "gristmill._cli", "node", "--quiet", "--join", join]
+        command = [sys.executable, "-m", "gristmill._cli", "node", "--quiet", "--leash", "--key=-"]
         for number in range(self.count):
-            part = ["--workers", str(self.workers), "--name", f"local{number}"]
-            self.agents.append(subprocess.Popen([*command, *part, *self.options], env=environment))
+            part = ["--join", join, "--workers", str(self.workers), "--name", f"local{number}"]
+            line = [*command, *part, *self.options]
+            self.agents.append(subprocess.Popen(line, stdin=subprocess.PIPE, bufsize=0))
+            _leash(self.agents[-1]).write(key.encode() + b"\n")
 
     def end(self) -> None:
-        """Tells the agents to leave, and ends those that do not."""
+        """Lets go of the agents, and ends those that do not leave."""
         for agent in self.agents:
-            agent.terminate()  # one that has not found its client yet would go on looking for it
+            _leash(agent).close()
         for agent in self.agents:
             try:
                 agent.wait(_LEAVE_S)
@@ -46,3 +50,8 @@ class LocalNodes(Placement):
                 agent.kill()
                 agent.wait()
         self.agents.clear()
+
+
+def _leash(agent: subprocess.Popen[bytes]) -> IO[bytes]:
+    assert agent.stdin is not None, "a pipe"
+    return agent.stdin

@@ -33,6 +33,8 @@ pub enum PeerNews {
         name: Arc<str>,
         /// Why.
         text: String,
+        /// It said so itself; otherwise it was lost, and may come again.
+        has_ended: bool,
     },
 }
 
@@ -107,7 +109,7 @@ pub trait LinkWork: LinkHome {
     }
 
     /// Nothing more will come from a peer, nor go there.
-    fn peer_gone(&mut self, peer: PeerId, text: &str) {
+    fn peer_gone(&mut self, peer: PeerId, text: &str, has_ended: bool) {
         let now = self.port().now();
         let Some(link) = self.links_mut().remove(peer) else { return };
         let report = LossReport {
@@ -125,7 +127,8 @@ pub trait LinkWork: LinkHome {
         self.drop_guests(link.guests.into_values(), now);
         link.functions.into_iter().flatten().for_each(|function| self.release_function(function));
         self.port_mut().forget_told(peer);
-        self.tell_news(PeerNews::Gone { peer, name: link.name, text: text.to_owned() });
+        let text = text.to_owned();
+        self.tell_news(PeerNews::Gone { peer, name: link.name, text, has_ended });
     }
 
     /// Takes no more tasks of peers, and gives back what has not started.
@@ -283,7 +286,7 @@ trait LinkSteps: LinkHome {
                     link.is_drained = true;
                 }
             }
-            Control::End { text } | Control::Refuse { text } => self.peer_gone(peer, &text),
+            Control::End { text } | Control::Refuse { text } => self.peer_gone(peer, &text, true),
         }
         Ok(())
     }
@@ -314,7 +317,7 @@ trait LinkSteps: LinkHome {
     fn link_failed(&mut self, peer: PeerId, error: &LinkError) {
         let text = error.to_string();
         if !error.can_resume() {
-            return self.peer_gone(peer, &text);
+            return self.peer_gone(peer, &text, false);
         }
         self.links_mut().disconnect(peer);
         let now = self.port().now();
@@ -347,7 +350,7 @@ trait LinkSteps: LinkHome {
             let Some(link) = self.links_mut().get_mut(peer) else { continue };
             if now >= link.pulse.expires_at() {
                 let text = format!("it was not heard for {} s", link.pulse.expiry_s());
-                self.peer_gone(peer, &text);
+                self.peer_gone(peer, &text, false);
                 continue;
             }
             if let Some(beat) = link.pulse.due(now).filter(|_| link.is_connected()) {

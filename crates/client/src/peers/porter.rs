@@ -144,7 +144,7 @@ impl<L: LinkOwner> Porter<L> {
     pub fn hear(&mut self, news: PeerNews) -> Option<(u64, bool)> {
         let (peer, is_over) = match news {
             PeerNews::Parted { peer, .. } => (peer, false),
-            PeerNews::Gone { peer, name, text } => {
+            PeerNews::Gone { peer, name, text, .. } => {
                 self.note(&name, &text);
                 (peer, true)
             }
