@@ -45,6 +45,16 @@ def enter(path: str, value: Any = None) -> Any:
     return value
 
 
+def seen_gpus() -> str:
+    """The GPUs that a library would see."""
+    return os.environ["CUDA_VISIBLE_DEVICES"]
+
+
+def enter_and_see_gpus(path: str) -> str:
+    enter(path)
+    return seen_gpus()
+
+
 def enter_if_path(path: str) -> str:
     """As ``enter``, at a gate if there is one."""
     if path:

@@ -30,6 +30,7 @@ NAMES = [
     "MonitoringHub",
     "RemoteError",
     "RemoteTraceback",
+    "ResourceError",
     "ShutDownError",
     "StartError",
     "TaskInterrupted",
@@ -57,11 +58,11 @@ MORE_NAMES = ["DataFlowKernelLoader", "clear", "dfk", "load", "wait_for_current_
 SIGNATURES = {
     "Executor": "(max_workers=None, initializer=None, initargs=(), *, max_tasks_per_child=None, start='fork', "
     "preload=(), output=True, threads_per_worker=None, spin_us=None, task_limit=None, when_full='block', "
-    "nodes=None)",
+    "nodes=None, memory=None, gpus=None)",
     "Executor.explain": "(self, future)",
     "Executor.map": "(self, fn, /, *iterables, timeout=None, chunksize=1, buffersize=None, ordered=True, progress=False)",
     "Executor.options": "(self, *, timeout=None, deadline=None, retries=0, loss_retries=0, timeout_retries=0, "
-    "priority=0, grace=1.0, views=False)",
+    "priority=0, grace=1.0, views=False, cores=1, gpus=0, memory=None)",
     "Executor.shutdown": "(self, wait=True, *, cancel_futures=False)",
     "Executor.stats": "(self, /)",
     "Executor.submit": "(self, fn, /, *args, **kwargs)",
@@ -87,6 +88,7 @@ BASES = {
     "LimitReached": "GristmillError",
     "RemoteError": "GristmillError",
     "RemoteTraceback": "Exception",
+    "ResourceError": "GristmillError ValueError",
     "ShutDownError": "GristmillError RuntimeError",
     "StartError": "GristmillError BrokenExecutor",
     "TaskInterrupted": "BaseException",

@@ -32,6 +32,10 @@ class LimitReached(GristmillError):
     """More tasks are outstanding than the executor's limit allows."""
 
 
+class ResourceError(GristmillError, ValueError):
+    """A task needs more cores, memory or GPUs than the executor has."""
+
+
 class UnpicklableError(GristmillError, PicklingError, TypeError):
     """A function or an argument cannot be sent to another process; the message names the offending part."""
 

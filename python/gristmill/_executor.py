@@ -10,7 +10,7 @@ import os
 import sys
 import weakref
 
-from gristmill import _native, _world
+from gristmill import _native, _resources, _world
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     R = TypeVar("R")
 
+#: A node is asked for all the GPUs that it has.
+_ALL_GPUS = 2**32 - 1
 #: Items of a map that are submitted ahead: enough to keep a node busy, few enough to stay in its caches.
 _MAP_WINDOW = 16_384
 #: Executors by age.
@@ -57,6 +59,9 @@ class Executor(_native.Engine, concurrent.futures.Executor):
     :param nodes: where workers are, if not on this machine: a placement of ``gristmill.on``, or the addresses of
         agents that listen (``gristmill.on.hosts``). ``max_workers`` is then how many each node runs, all that it offers
         if not given.
+    :param memory: what tasks may ask for together, bytes or a text such as ``"64GB"``; all of this machine's if not
+        given. With ``nodes`` what each node is asked for.
+    :param gpus: GPUs that tasks may ask for; all that are found if not given. With ``nodes`` those of each node.
 
     Workers start with the first task. A worker's world is the caller's at that time: working directory, ``sys.path``,
     environment, umask, locale and warning filters; ``logging`` is unconfigured and random seeds differ per worker.
@@ -81,6 +86,8 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         task_limit: int | None = None,
         when_full: str = "block",
         nodes: Placement | Sequence[str] | None = None,
+        memory: int | str | None = None,
+        gpus: int | None = None,
     ) -> None:
         if max_workers is not None and max_workers <= 0:
             raise ValueError("max_workers must be greater than 0")
@@ -102,6 +109,8 @@ class Executor(_native.Engine, concurrent.futures.Executor):
             "workers": max_workers or 0,
             "tasks_per_worker": max_tasks_per_child or 0,
             "spawn": start == "spawn",
+            "memory": 0 if memory is None else _resources.size(memory),
+            "gpus": _ALL_GPUS if gpus is None else gpus,
         }
         self._spin_us = spin_us if spin_us is not None else _default_spin_us()
         if nodes is not None:
@@ -117,6 +126,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
             task_limit=task_limit or 0,
             block_when_full=when_full == "block",
             has_nodes=nodes is not None,
+            **_supply(memory, gpus),
         )
         self._maps: weakref.WeakSet[Any] = weakref.WeakSet()
         self._number = next(_numbers)
@@ -216,6 +226,9 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         priority: int = 0,
         grace: float = 1.0,
         views: bool = False,
+        cores: int = 1,
+        gpus: float = 0,
+        memory: int | str | None = None,
     ) -> TaskOptions:
         """Gives an object whose ``submit`` and ``map`` use these options.
 
@@ -229,10 +242,16 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         :param views: arrays of ``gristmill.array`` and other arrays in shared memory are passed by reference, and
             arrays of the result arrive as read-only views: nothing is copied. Do not change an array while a task
             that was given it this way runs.
+        :param cores: workers' places that a task fills, so that it may use as many cores: nothing else runs there.
+        :param gpus: GPUs that a task has for itself, or a share of one, such as 0.5; it sees no others.
+        :param memory: memory that nobody else may ask for meanwhile: bytes, or a text such as ``"4GB"``.
+
+        A task that asks for more than there is raises ``ResourceError`` when it is submitted; on nodes it waits for one
+        that has so much.
         """
-        return TaskOptions(
-            self, timeout, deadline, retries, loss_retries, timeout_retries, priority, grace, views
-        )
+        budgets = (retries, loss_retries, timeout_retries)
+        needs = _resources.demand(cores, gpus, memory)
+        return TaskOptions(self, timeout, deadline, *budgets, priority, grace, views, needs)
 
     def explain(self, future: concurrent.futures.Future[Any]) -> str:
         """Says why the task of ``future`` does not run yet, or where it is, in a few sentences.
@@ -337,6 +356,15 @@ def wait_any(
 def build_info() -> dict[str, str]:
     """How the native part was built: its profile (``release`` or ``debug``) and version."""
     return _native.build_info()
+
+
+def _supply(memory: int | str | None, gpus: int | None) -> dict[str, int]:
+    """What tasks may ask for here."""
+    count = _resources.gpu_count() if gpus is None else gpus
+    if not 0 <= count <= _resources.GPUS_MAX:
+        raise ValueError(f"gpus must be between 0 and {_resources.GPUS_MAX}, not {gpus!r}")
+    all_of_it = _resources.memory_size() if memory is None else _resources.size(memory)
+    return {"memory": all_of_it, "gpus": count}
 
 
 def _default_spin_us() -> float:

@@ -136,6 +136,8 @@ class Engine:
         task_limit: int,
         block_when_full: bool,
         has_nodes: bool = ...,
+        memory: int = ...,
+        gpus: int = ...,
     ) -> None: ...
     def _kick(self) -> None: ...
     def _open_door(
@@ -150,6 +152,8 @@ class Engine:
         workers: int,
         tasks_per_worker: int,
         spawn: bool,
+        memory: int,
+        gpus: int,
         beat_s: float,
         expiry_s: float,
     ) -> str | None: ...
@@ -192,6 +196,7 @@ class Options:
         priority: int,
         grace: float,
         views: bool,
+        demand: tuple[int, int, int],
     ) -> None: ...
 
 @final

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import _base
 from typing import Any, TypeVar
 
-from gristmill import _native
+from gristmill import _native, _resources
 
 R = TypeVar("R")
 
@@ -31,7 +31,7 @@ _NAMES = {
 }
 #: Items that a lazy ``map`` submits ahead of the result that is asked for.
 _WINDOW = 10_000
-_DEFAULTS = (None, None, 0, 0, 0, 0, 1.0, False)
+_DEFAULTS = (None, None, 0, 0, 0, 0, 1.0, False, (1, 0, 0))
 
 
 def current_executor() -> NestedExecutor:
@@ -89,11 +89,14 @@ class NestedExecutor(concurrent.futures.Executor):
         priority: int = 0,
         grace: float = 1.0,
         views: bool = False,
+        cores: int = 1,
+        gpus: float = 0,
+        memory: int | str | None = None,
     ) -> NestedOptions:
         """As ``Executor.options``; arrays that a task gets from its tasks are read-only views anyhow."""
-        return NestedOptions(
-            timeout, deadline, retries, loss_retries, timeout_retries, priority, grace, views
-        )
+        budgets = (retries, loss_retries, timeout_retries)
+        needs = _resources.demand(cores, gpus, memory)
+        return NestedOptions(timeout, deadline, *budgets, priority, grace, views, needs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Raises ``RuntimeError``: a task cannot shut down the executor that runs it."""

@@ -20,7 +20,7 @@ from gristmill import _threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 #: Thread variables of the numeric libraries, all at 1 while the zygote imports: it has to stay single-threaded.
@@ -34,6 +34,9 @@ THREAD_VARIABLES = (
     "RAYON_NUM_THREADS",
 )
 
+
+#: Threads that the libraries in this worker may use.
+_threads_of_worker = 1
 
 #: Flags of an interpreter that hardly any program is run with.
 _RARE_FLAGS = (
@@ -158,14 +161,26 @@ def settle(world: dict[str, Any]) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+    global _threads_of_worker
     threads = world["threads"] or int(os.environ.get("GRISTMILL_NODE_THREADS", "1"))
+    _threads_of_worker = threads
     for name in THREAD_VARIABLES:
         os.environ.setdefault(name, str(threads))
-    if any(name in sys.modules for name in ("numpy", "scipy", "sklearn", "torch")):
+    if has_threaded_libraries(sys.modules):
         threadpoolctl = importlib.import_module("threadpoolctl")
         threadpoolctl.threadpool_limits(threads)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     _seed_generators(os.urandom(16))
+
+
+def threads_of_worker() -> int:
+    """How many threads the libraries in this worker may use."""
+    return _threads_of_worker
+
+
+def has_threaded_libraries(modules: Mapping[str, object]) -> bool:
+    """Whether a library that uses threads is loaded."""
+    return any(name in modules for name in ("numpy", "scipy", "sklearn", "torch"))
 
 
 def _seed_generators(entropy: bytes) -> None:

@@ -42,6 +42,17 @@ def test_more_workers_than_cores_share_them(policy: str) -> None:
     assert all(sets)
 
 
+def test_workers_are_bound_to_the_parts_of_a_machine(tmp_path: Path) -> None:
+    for number, cores in enumerate(("0-1,8-9", "2-3", "")):
+        (tmp_path / f"node{number}").mkdir()
+        (tmp_path / f"node{number}" / "cpulist").write_text(cores + "\n")
+    assert affinity.numa_parts([0, 1, 2, 9], str(tmp_path)) == [[0, 1, 9], [2]]
+    assert affinity.numa_parts([0, 1], str(tmp_path / "nothing")) == [[0, 1]]
+    sets = affinity.core_sets("numa", sorted(os.sched_getaffinity(0)), 3)
+    assert sets is not None
+    assert len(sets) == 3
+
+
 @pytest.mark.parametrize(
     ("policy", "why"),
     [
@@ -158,7 +169,7 @@ def test_an_agent_says_that_nobody_answers(key: str) -> None:
     [
         (["--join", "a:1", "--key", "-"], "does not begin with gristmill-node-"),
         (["--join", "a:1", "--workers", "0"], "at least one worker"),
-        (["--join", "a:1", "--cpu-affinity", "nowhere"], "is none of none, block"),
+        (["--join", "a:1", "--cpu-affinity", "nowhere"], "is none of none, numa, block"),
         ([], "name a client with --join"),
     ],
 )

@@ -36,11 +36,11 @@ pub trait Housing {
     /// Such an engine.
     type Engine: LeaseEngine;
 
-    /// Starts the engine of a lease with so many workers.
+    /// Starts the engine of a lease.
     ///
     /// # Errors
     /// A sentence for the client.
-    fn start(&mut self, ask: &Ask, workers: u32) -> Result<Self::Engine, String>;
+    fn start(&mut self, ask: &Ask, grant: &Grant) -> Result<Self::Engine, String>;
 }
 
 /// What a node says of itself.
@@ -150,8 +150,8 @@ impl<H: Housing> Desk<H> {
 
     fn lease<M: Conversation>(&mut self, mut talk: Talk<M>, ask: &Ask, now: u64) -> Turn<M> {
         let granted = self.leases.grant(ask, now).map_err(|refused| refused.to_string());
-        let started = granted.and_then(|workers| Ok((workers, self.housing.start(ask, workers)?)));
-        let (workers, engine) = match started {
+        let started = granted.and_then(|grant| Ok((grant, self.housing.start(ask, &grant)?)));
+        let (grant, engine) = match started {
             Ok(started) => started,
             Err(text) => {
                 self.leases.end(ask.lease);
@@ -164,16 +164,14 @@ impl<H: Housing> Desk<H> {
         let ends_at = now.saturating_add(ask.duration_ns).min(self.facts.ends_at);
         let ends_in_ns = if ends_at == u64::MAX { u64::MAX } else { ends_at - now };
         talk.meeting.say(|out| {
-            Grant { lease: ask.lease, workers, ends_in_ns }.write(out);
+            Grant { ends_in_ns, ..grant }.write(out);
         });
         let (name, dial) = (talk.name().to_owned(), talk.dial);
         if let Some(channel) = talk.meeting.into_channel() {
             // Its workers come up while the first tasks are on their way.
             let Ask { beat_ns, expiry_ns, .. } = *ask;
-            let (workers, ends_in_ns) = (0, u64::MAX);
-            let name_there = name.clone();
-            let link =
-                NewLink { name: name_there, channel, beat_ns, expiry_ns, workers, ends_in_ns };
+            let grant = Grant::NOTHING;
+            let link = NewLink { name: name.clone(), channel, beat_ns, expiry_ns, grant };
             let peer = engine.attach(link);
             self.tenants.insert(ask.lease, Tenant { engine, peer, name });
             self.kept.push((dial, ask.lease));

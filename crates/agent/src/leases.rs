@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use gristmill_wire::peer::Ask;
+use gristmill_wire::GPUS_MAX;
+use gristmill_wire::peer::{Ask, Grant};
 use thiserror::Error;
 
 use crate::Capacity;
@@ -34,7 +35,8 @@ pub(crate) enum RefusedLease {
 struct Share {
     workers: u32,
     memory: u64,
-    gpus: u32,
+    /// A bit each.
+    gpus: u16,
     ends_at: u64,
 }
 
@@ -50,8 +52,8 @@ impl Leases {
         Self { capacity, shares: BTreeMap::new() }
     }
 
-    /// Gives a lease; says how many workers it has. Zero asks for all that are free.
-    pub fn grant(&mut self, ask: &Ask, now: u64) -> Result<u32, RefusedLease> {
+    /// Gives a lease. Zero workers are all that are free; without a word on memory it has its workers' part of it.
+    pub fn grant(&mut self, ask: &Ask, now: u64) -> Result<Grant, RefusedLease> {
         if self.shares.contains_key(&ask.lease) {
             return Err(RefusedLease::Twice { lease: ask.lease });
         }
@@ -67,14 +69,28 @@ impl Leases {
         let Capacity { workers, memory, gpus } = self.capacity;
         let asked = u64::from(ask.workers).max(1);
         let left = fit("workers", asked, workers.into(), used(|share| share.workers.into()))?;
-        fit("bytes of memory", ask.memory, memory, used(|share| share.memory))?;
-        fit("GPUs", ask.gpus.into(), gpus.into(), used(|share| share.gpus.into()))?;
-        let workers = if ask.workers == 0 { left } else { ask.workers.into() };
-        let workers = u32::try_from(workers).unwrap_or(u32::MAX);
+        let granted = if ask.workers == 0 { left } else { ask.workers.into() };
+        let granted = u32::try_from(granted).unwrap_or(u32::MAX);
+        let free = fit("bytes of memory", ask.memory, memory, used(|share| share.memory))?;
+        let part = memory / u64::from(workers.max(1)) * u64::from(granted);
+        let memory = if ask.memory == 0 { part.min(free) } else { ask.memory };
+        let asked = if ask.gpus == u32::MAX { 0 } else { ask.gpus.into() };
+        let taken = used(|share| share.gpus.count_ones().into());
+        let free = fit("GPUs", asked, gpus.into(), taken)?;
+        let gpus = self.free_gpus(if ask.gpus == u32::MAX { free } else { asked });
         let ends_at = now.saturating_add(ask.duration_ns);
-        let share = Share { workers, memory: ask.memory, gpus: ask.gpus, ends_at };
+        let share = Share { workers: granted, memory, gpus, ends_at };
         self.shares.insert(ask.lease, share);
-        Ok(workers)
+        let Ask { lease, duration_ns: ends_in_ns, .. } = *ask;
+        Ok(Grant { lease, workers: granted, ends_in_ns, memory, gpus })
+    }
+
+    /// The first `count` GPUs that nobody has, a bit each.
+    fn free_gpus(&self, count: u64) -> u16 {
+        let taken = self.shares.values().fold(0, |taken, share| taken | share.gpus);
+        let all = (0..GPUS_MAX.min(self.capacity.gpus as usize)).map(|device| 1 << device);
+        let free = all.filter(|device| taken & device == 0);
+        free.take(usize::try_from(count).unwrap_or(GPUS_MAX)).fold(0, |set, device| set | device)
     }
 
     /// Takes a lease back; false when there is none of that number.
@@ -102,7 +118,11 @@ impl Leases {
 mod tests {
     use super::*;
 
-    const CAPACITY: Capacity = Capacity { workers: 4, memory: 100, gpus: 1 };
+    const CAPACITY: Capacity = Capacity { workers: 4, memory: 100, gpus: 2 };
+
+    fn workers(granted: Result<Grant, RefusedLease>) -> u32 {
+        granted.expect("there is room").workers
+    }
 
     fn ask(lease: u64, workers: u32) -> Ask {
         Ask {
@@ -123,23 +143,26 @@ mod tests {
     #[test]
     fn a_worker_belongs_to_one_lease_at_a_time() {
         let mut leases = Leases::new(CAPACITY);
-        assert_eq!(leases.grant(&ask(1, 3), 0), Ok(3));
+        assert_eq!(workers(leases.grant(&ask(1, 3), 0)), 3);
         let refused = leases.grant(&ask(2, 2), 0).expect_err("one is left");
         assert_eq!(refused.to_string(), "2 workers are asked for, and 1 of 4 are free");
-        assert_eq!(leases.grant(&ask(3, 0), 0), Ok(1), "0 is what is left");
+        assert_eq!(workers(leases.grant(&ask(3, 0), 0)), 1, "0 is what is left");
         assert!(leases.grant(&ask(4, 0), 0).is_err());
         assert!(leases.end(1) && !leases.end(1));
-        assert_eq!(leases.grant(&ask(2, 2), 0), Ok(2));
+        assert_eq!(workers(leases.grant(&ask(2, 2), 0)), 2);
         assert_eq!(leases.grant(&ask(2, 1), 0), Err(RefusedLease::Twice { lease: 2 }));
     }
 
     #[test]
     fn memory_and_gpus_are_given_once() {
         let mut leases = Leases::new(CAPACITY);
-        assert_eq!(leases.grant(&Ask { memory: 60, gpus: 1, ..ask(1, 1) }, 0), Ok(1));
+        let grant =
+            leases.grant(&Ask { memory: 60, gpus: 1, ..ask(1, 1) }, 0).expect("all is free");
+        assert_eq!((grant.memory, grant.gpus), (60, 0b1));
         assert!(leases.grant(&Ask { memory: 60, ..ask(2, 1) }, 0).is_err());
-        assert!(leases.grant(&Ask { gpus: 1, ..ask(2, 1) }, 0).is_err());
-        assert_eq!(leases.grant(&Ask { memory: 40, ..ask(2, 1) }, 0), Ok(1));
+        assert!(leases.grant(&Ask { gpus: 2, ..ask(2, 1) }, 0).is_err());
+        let rest = leases.grant(&Ask { gpus: u32::MAX, ..ask(2, 2) }, 0).expect("there is more");
+        assert_eq!((rest.memory, rest.gpus), (40, 0b10), "its workers' part, as far as it is free");
     }
 
     #[test]

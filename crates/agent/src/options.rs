@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gristmill_client::ClientOptions;
 use gristmill_transport::NodeKey;
-use gristmill_wire::peer::Ask;
+use gristmill_wire::peer::{Ask, Grant};
 
 /// What a node has to give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,8 +18,8 @@ pub struct Capacity {
     pub gpus: u32,
 }
 
-/// Makes the engine of a lease: its program and its world, for so many workers. An error is a sentence for the client.
-pub type Prepare = Box<dyn FnMut(&Ask, u16) -> Result<ClientOptions, String> + Send>;
+/// Makes the engine of a lease: its program and its world, for what is granted. An error is a sentence for the client.
+pub type Prepare = Box<dyn FnMut(&Ask, &Grant) -> Result<ClientOptions, String> + Send>;
 
 /// Everything that the layer above decides.
 pub struct AgentOptions {

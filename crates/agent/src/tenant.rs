@@ -7,7 +7,7 @@ use std::time::Duration;
 use gristmill_client::{Client, LinkOwner, NewLink, PeerNews};
 use gristmill_transport::{Channel, Waker};
 use gristmill_wire::PeerId;
-use gristmill_wire::peer::Ask;
+use gristmill_wire::peer::{Ask, Grant};
 
 use crate::Prepare;
 use crate::desk::{Housing, LeaseEngine};
@@ -25,9 +25,8 @@ pub(crate) struct Processes {
 impl Housing for Processes {
     type Engine = Tenant;
 
-    fn start(&mut self, ask: &Ask, workers: u32) -> Result<Tenant, String> {
-        let count = u16::try_from(workers).unwrap_or(u16::MAX);
-        let options = (self.prepare)(ask, count)?;
+    fn start(&mut self, ask: &Ask, grant: &Grant) -> Result<Tenant, String> {
+        let options = (self.prepare)(ask, grant)?;
         let client = Client::start(options).map_err(|error| error.to_string())?;
         client.set_door(self.waker.clone());
         Ok(Tenant(client))

@@ -1,7 +1,7 @@
 //! Why a task does not run yet, in a few sentences.
 
 use gristmill_core::{SlotState, Whereabouts};
-use gristmill_wire::TaskId;
+use gristmill_wire::{Demand, TaskId, WHOLE_GPU};
 
 use crate::client::Client;
 use crate::inner::Inner;
@@ -43,6 +43,11 @@ impl Inner {
             Whereabouts::Ready { ahead } => {
                 let text = format!("{who} waits for a worker; {} before it", are(ahead));
                 format!("{text}. {}", self.why_no_worker(troubles))
+            }
+            Whereabouts::Demanding { demand, ahead, is_there } => {
+                let text = format!("{who} waits for {}; {} before it", needs(&demand), are(ahead));
+                let able = if is_there { "" } else { " No node that is there has so much." };
+                format!("{text}.{able} {}", self.why_no_worker(troubles))
             }
             Whereabouts::Nested { slot } => format!(
                 "{who} waits for a worker; it was submitted by a task on worker {}, which runs it when it waits for \
@@ -111,6 +116,20 @@ impl Inner {
 
 fn tasks(count: u32) -> String {
     if count == 1 { "a task".to_owned() } else { format!("{count} tasks") }
+}
+
+fn needs(demand: &Demand) -> String {
+    let mut parts = Vec::new();
+    if demand.places() > 1 {
+        parts.push(format!("the places of {} workers", demand.places()));
+    }
+    if demand.gpus > 0 {
+        parts.push(format!("{} GPUs", f64::from(demand.gpus) / f64::from(WHOLE_GPU)));
+    }
+    if demand.memory > 0 {
+        parts.push(format!("{} bytes of memory", demand.memory));
+    }
+    parts.join(", ")
 }
 
 fn are(count: usize) -> String {

@@ -47,6 +47,6 @@ pub use peers::{
 pub use results::{CallResult, CallValue, Results};
 pub use tree::{INTERRUPT_SIGNAL, THREADED_EXIT_CODE};
 
-pub use gristmill_core::{Budgets, CancelMode, Config, Stats, SubmitError, TaskOptions};
+pub use gristmill_core::{Budgets, CancelMode, Config, Stats, SubmitError, Supply, TaskOptions};
 pub use gristmill_keeper::{Output, Program};
 pub use gristmill_shm::{ArenaError, BLOCK_MIN, BlockPart, ClientArena};

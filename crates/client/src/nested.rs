@@ -309,6 +309,7 @@ fn task_options(options: &NestedOptions) -> TaskOptions {
         grace_ns: time(options.grace_ns),
         budgets: Some(Budgets { retries, loss_retries, timeout_retries }),
         priority: options.priority,
+        demand: options.demand,
         ..TaskOptions::default()
     }
 }

@@ -86,8 +86,9 @@ impl Ended {
                 Self::Refused(format!("the engine failed inside and {task} was given up: {reason}"))
             }
             Outcome::NestedTooDeep => Self::Refused(format!(
-                "{task} ({name}) needs a worker, but all workers and spares wait for tasks that they \
-                 submitted: wait for fewer tasks inside tasks, or return futures' inputs instead"
+                "{task} ({name}) cannot run: all workers and spares, or the memory and GPUs that it needs, are with \
+                 tasks that wait for tasks that they submitted: wait for fewer tasks inside tasks, or return futures' \
+                 inputs instead"
             )),
             Outcome::DependencyFailed { root: first } => Self::DependencyFailed {
                 text: format!(

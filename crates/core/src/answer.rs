@@ -175,7 +175,9 @@ impl Core {
 
     #[inline]
     fn after_answer(&mut self, place: usize, port: &mut impl Port) {
-        if self.has_fresh || self.nested_ready > 0 || self.waiting_slots > 0 {
+        let is_asked_for =
+            self.nested_ready > 0 || self.waiting_slots > 0 || self.demands.len() > 0;
+        if self.has_fresh || is_asked_for {
             self.pump(port);
         }
         if !self.ready.is_empty() {

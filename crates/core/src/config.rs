@@ -1,13 +1,15 @@
 //! What an engine may do: sizes, windows, budgets. Every number that is a choice is here, with its
 //! reason.
 
-use crate::Budgets;
+use crate::{Budgets, Supply};
 
 /// The constants of one [`crate::Core`]. Times are nanoseconds.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Workers that run ordinary tasks at the same time.
     pub workers: u16,
+    /// What tasks may ask for besides workers.
+    pub supply: Supply,
     /// Workers kept alive without work: by default all, since a start costs a thousand small tasks.
     pub workers_min: u16,
     /// Further slots, used only while workers wait for tasks they submitted themselves.
@@ -82,6 +84,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             workers: 1,
+            supply: Supply::default(),
             workers_min: u16::MAX,
             spare_max: 64,
             outstanding_max: 16_000_000,

@@ -106,6 +106,7 @@ impl Core {
     fn drop_extra(&mut self, extra: u32) {
         self.timers.set(&mut self.extras, extra, u64::MAX);
         self.leave_family(extra);
+        self.end_claim(extra);
         self.batches -= u32::from(self.extras[extra].batch.is_some());
         self.extras.remove(extra);
     }
@@ -175,6 +176,7 @@ impl Core {
                 self.cease_to_follow(index);
                 self.blocked -= 1;
             }
+            State::Ready if self.is_demanding(index) => self.leave_demanding(index),
             State::Ready => {
                 let priority = self.priority(index);
                 self.ready.remove(&mut self.tasks, priority, index);

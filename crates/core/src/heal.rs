@@ -7,7 +7,7 @@ use gristmill_wire::{Epoch, SlotId};
 use crate::machine::{Phase, slot_id};
 use crate::port::Port;
 use crate::slots::SlotState;
-use crate::{Core, StartFailure};
+use crate::{Core, NONE, StartFailure};
 
 impl Core {
     /// Tells that a slot's worker is up.
@@ -79,10 +79,11 @@ impl Core {
             Phase::Closing { .. } => 0,
             Phase::Broken(_) | Phase::Poisoned(_) => return (0, 0),
         };
-        let demand = self.ready_count() + self.in_flight;
+        let places = self.demands.wanted_places + self.demands.lent_places;
+        let demand = self.ready_count() + self.in_flight + places;
         let workers = demand.max(least).min(u64::from(self.config.workers));
         let spares = self.waiting_slots.min(u32::from(self.config.spare_max));
-        let spares = if self.ready_count() > 0 { spares } else { 0 };
+        let spares = if self.waiting_count() > 0 { spares } else { 0 };
         (u32::try_from(workers).expect("at most 65,535"), spares)
     }
 
@@ -134,7 +135,7 @@ impl Core {
 
     fn idle_spares(&self) -> impl Iterator<Item = usize> + '_ {
         let spares = usize::from(self.config.workers)..self.live_end;
-        spares.filter(|&place| self.slots[place].is_idle())
+        spares.filter(|&place| self.slots[place].is_idle() && self.slots[place].holder == NONE)
     }
 
     pub(crate) fn oldest_idle_spare(&self) -> Option<u64> {

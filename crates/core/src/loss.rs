@@ -88,7 +88,7 @@ impl Core {
         }
         self.set_state(place, SlotState::Absent);
         let slot = &mut self.slots[place];
-        *slot = Slot { nested: slot.nested, epoch: slot.epoch, ..Slot::new() };
+        *slot = Slot { nested: slot.nested, epoch: slot.epoch, holder: slot.holder, ..Slot::new() };
         tasks
     }
 

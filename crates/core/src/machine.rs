@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use gristmill_wire::{FunctionId, SlotId};
 
+use crate::demands::Demands;
 use crate::edges::Edge;
 use crate::estimate::Estimate;
 use crate::options::Extra;
@@ -45,6 +46,7 @@ pub struct Core {
     pub(crate) ns_per_tick: f32,
     pub(crate) ready: ReadyQueue,
     pub(crate) slots: Vec<Slot>,
+    pub(crate) demands: Demands,
     pub(crate) peers: Peers,
     /// Where the last record went.
     pub(crate) current: usize,
@@ -98,6 +100,7 @@ impl Core {
             ns_per_tick,
             ready: ReadyQueue::new(),
             slots: (0..config.slot_count()).map(|_| Slot::new()).collect(),
+            demands: Demands::new(&config.supply),
             peers: Peers::default(),
             current: 0,
             counts: Stats::default(),
@@ -172,7 +175,7 @@ impl Core {
     /// is outstanding needs more than its answers.
     #[must_use]
     pub fn has_obligations(&self) -> bool {
-        self.ready_count() > 0
+        self.waiting_count() > 0
             || self.blocked > 0
             || self.extras.len() > self.batches
             || self.timers.len() > 0
@@ -206,12 +209,18 @@ impl Core {
     /// Whether tasks are ready for which no worker has room.
     #[must_use]
     pub const fn has_ready(&self) -> bool {
-        self.ready_count() > 0
+        self.waiting_count() > 0
     }
 
     #[inline]
     pub(crate) const fn ready_count(&self) -> u64 {
         self.ready.len() as u64 + self.nested_ready
+    }
+
+    /// Those that need more than a worker too.
+    #[inline]
+    pub(crate) const fn waiting_count(&self) -> u64 {
+        self.ready_count() + self.demands.len()
     }
 
     pub(crate) fn set_state(&mut self, slot: usize, state: SlotState) {
@@ -257,6 +266,7 @@ impl Core {
         assert!(u64::from(self.extras.len()) <= live, "side records end with their tasks");
         assert!(self.timers.len() as u64 <= live, "timers end with their tasks");
         self.audit_slots();
+        self.audit_demands();
         self.audit_peers();
         if live == 0 {
             assert_eq!(self.edges.len(), 0, "edges end with their tasks");

@@ -1,9 +1,10 @@
 //! What a task may ask for besides its call, and the side record that keeps it.
 
-use gristmill_wire::{ContextId, SlotId, TaskId};
+use gristmill_wire::{ContextId, Demand, SlotId, TaskId};
 
 use crate::NONE;
 use crate::batch::Batch;
+use crate::demands::Claim;
 
 /// How often each kind of failure is answered by another attempt. They are separate: a crash never
 /// uses up what the user's own exceptions were given.
@@ -32,6 +33,8 @@ pub struct TaskOptions {
     pub priority: i32,
     /// The context it runs in.
     pub context: ContextId,
+    /// What it needs besides a worker.
+    pub demand: Demand,
 }
 
 /// Who submits.
@@ -58,6 +61,9 @@ pub(crate) struct Extra {
     pub task: u32,
     pub priority: i32,
     pub context: ContextId,
+    pub demand: Demand,
+    /// What it has of that, from when it gathers until it has run.
+    pub claim: Option<Claim>,
     /// `u64::MAX` is none.
     pub timeout_ns: u64,
     /// `u64::MAX` is none.
@@ -86,6 +92,8 @@ impl Extra {
             task,
             priority: options.priority,
             context: options.context,
+            demand: options.demand,
+            claim: None,
             timeout_ns: options.timeout_ns.unwrap_or(u64::MAX),
             deadline_ns: options.deadline_ns.unwrap_or(u64::MAX),
             grace_ns: options.grace_ns.unwrap_or(config.grace_ns),

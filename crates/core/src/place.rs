@@ -1,6 +1,6 @@
 //! Placement: which task goes to which worker, and when.
 
-use gristmill_wire::{EXTENSION_WORDS, TaskExtension, TaskFlags};
+use gristmill_wire::{EXTENSION_WORDS, Equipment, TaskExtension, TaskFlags};
 
 use crate::machine::slot_id;
 use crate::outcome::Content;
@@ -89,13 +89,16 @@ impl Core {
             flags |= TaskFlags::NESTED;
         }
         let deadline_ns = if extra.deadline_ns == u64::MAX { 0 } else { extra.deadline_ns.max(1) };
-        if deadline_ns == 0 && extra.priority == 0 && extra.context.0 == 0 {
+        let equipment = extra.claim.map_or(Equipment::NONE, |one| one.equipment(&extra.demand));
+        let is_plain = extra.priority == 0 && extra.context.0 == 0;
+        if deadline_ns == 0 && is_plain && equipment == Equipment::NONE {
             return (None, TaskFlags(flags));
         }
         let extension = TaskExtension {
             deadline_ns,
             priority: extra.priority,
             context: extra.context,
+            equipment,
             ..TaskExtension::default()
         };
         (Some(extension), TaskFlags(flags | TaskFlags::EXTENDED))
@@ -149,6 +152,7 @@ impl Core {
             if self.slots[slot].stopped == index {
                 self.slots[slot].stopped = NONE;
             }
+            self.leave_places(index);
         }
         let task = &self.tasks[index];
         if task.has(flag::WAITING) {
@@ -224,6 +228,9 @@ impl Core {
     /// Puts a task that is in no list and needs nothing behind the others.
     pub(crate) fn make_ready(&mut self, index: u32) {
         self.has_fresh = true;
+        if self.is_demanding(index) {
+            return self.queue_demanding(index, false);
+        }
         if let Some(slot) = self.nested_slot(index) {
             self.tasks[index].state = State::Nested;
             self.tasks[index].slot = slot_id(slot).0;
@@ -239,6 +246,9 @@ impl Core {
     /// Puts a task that was placed before in front of the others.
     pub(crate) fn make_ready_first(&mut self, index: u32) {
         self.has_fresh = true;
+        if self.is_demanding(index) {
+            return self.queue_demanding(index, true);
+        }
         if let Some(slot) = self.nested_slot(index) {
             self.tasks[index].state = State::Nested;
             self.tasks[index].slot = slot_id(slot).0;
@@ -254,6 +264,9 @@ impl Core {
     /// Sends what is ready as far as there is room, and asks for workers if it is not enough.
     pub(crate) fn pump(&mut self, port: &mut impl Port) {
         self.has_fresh = false;
+        if self.demands.len() > 0 {
+            self.pump_demanding(port);
+        }
         if self.nested_ready > 0 {
             self.pump_nested(port);
         }
@@ -262,7 +275,7 @@ impl Core {
             self.send_first(slot, port);
         }
         self.pump_peers(port);
-        if self.absent_slots > 0 || (self.ready_count() > 0 && self.waiting_slots > 0) {
+        if self.absent_slots > 0 || (self.waiting_count() > 0 && self.waiting_slots > 0) {
             self.grow(port);
             self.refuse_too_deep(port);
         }

@@ -98,12 +98,16 @@ impl ReadyQueue {
 
     /// All tasks, in the order they would be popped.
     pub fn in_order(&self, tasks: &TaskTable) -> Vec<u32> {
+        self.iter(tasks).collect()
+    }
+
+    /// The same, one by one.
+    pub fn iter<'a>(&'a self, tasks: &'a TaskTable) -> impl Iterator<Item = u32> + 'a {
         let above = self.others.range(1..).rev().map(|(_, list)| list);
         let below = self.others.range(..0).rev().map(|(_, list)| list);
         above
             .chain(std::iter::once(&self.plain))
             .chain(below)
             .flat_map(|list| List::from(tasks, list.head))
-            .collect()
     }
 }

@@ -45,6 +45,10 @@ pub(crate) struct Slot {
     pub sent: u32,
     /// Ready tasks submitted by tasks that run here.
     pub nested: List,
+    /// The task that has this place, though it may run in another one; `NONE`: any may come.
+    pub holder: u32,
+    /// The GPUs that its process has used, a bit each.
+    pub devices: u16,
     /// Since when nothing is in flight.
     pub idle_since: u64,
     /// The task because of which it was killed.
@@ -66,6 +70,8 @@ impl Slot {
             last_sequence: 0,
             sent: 0,
             nested: List::EMPTY,
+            holder: NONE,
+            devices: 0,
             idle_since: 0,
             killed_for: None,
         }
@@ -81,13 +87,14 @@ impl Slot {
                 || (self.backlog_ns < config.window_ns && count < config.depth_max))
     }
 
-    /// Whether ordinary tasks go here: nobody in its stack waits, nothing was just taken from it,
+    /// Whether ordinary tasks go here: nobody in its stack waits, no task has the place, nothing was just taken from it,
     /// and its process is not used up. (A child of a waiting task goes home even then: else its
     /// parent would never end.)
     #[inline]
     pub fn is_open(&self, config: &Config) -> bool {
         let limit = config.tasks_per_worker_max;
         self.waiting == 0
+            && self.holder == NONE
             && (!self.stuck || self.in_flight.len == 0)
             && (limit == 0 || self.sent < limit)
             && self.has_room(config)

@@ -140,7 +140,7 @@ impl Core {
             backlog_ns: slot.backlog_ns,
         });
         Stats {
-            ready: self.ready_count(),
+            ready: self.waiting_count(),
             blocked: self.blocked,
             in_flight: self.in_flight(),
             overflow: self.counts.outstanding.saturating_sub(self.config.outstanding_max),
@@ -200,7 +200,7 @@ impl Core {
     /// Tasks that wait for a worker.
     #[must_use]
     pub const fn ready_len(&self) -> u64 {
-        self.ready_count()
+        self.waiting_count()
     }
 
     /// How long tasks ran, together, clock ticks.

@@ -52,6 +52,16 @@ pub enum SubmitError {
     /// The client itself broke.
     #[error("the executor is broken: {0}")]
     Poisoned(Arc<str>),
+    /// It needs more than there is, however long it waits.
+    #[error("the task needs {asked} {what}, and there are {all}")]
+    TooMuch {
+        /// Of what.
+        what: &'static str,
+        /// How much it needs.
+        asked: u64,
+        /// How much there is.
+        all: u64,
+    },
     /// A parent's id is not valid: its future was dropped.
     #[error("{parent}, whose result is an argument, is not known any more")]
     UnknownParent {
@@ -69,6 +79,7 @@ impl SubmitError {
             Self::ShutDown => "submit_shut_down",
             Self::Broken(_) => "submit_broken",
             Self::Poisoned(_) => "submit_poisoned",
+            Self::TooMuch { .. } => "submit_too_much",
             Self::UnknownParent { .. } => "submit_unknown_parent",
         }
     }
@@ -85,7 +96,7 @@ impl Core {
     /// encoded, and by a caller that waits for room.
     ///
     /// # Errors
-    /// All of [`SubmitError`] but `UnknownParent`.
+    /// All of [`SubmitError`] but `TooMuch` and `UnknownParent`.
     #[inline]
     pub fn admit(&self, origin: &Origin) -> Result<(), SubmitError> {
         let outstanding = self.counts.outstanding;
@@ -168,6 +179,11 @@ impl Core {
         {
             self.drop_payload(&submission.payload);
             return Err(SubmitError::UnknownParent { parent });
+        }
+        if let Some(error) = submission.options.and_then(|one| self.check_demand(&one.demand).err())
+        {
+            self.drop_payload(&submission.payload);
+            return Err(error);
         }
         let Submission { parents, options, origin, .. } = submission;
         let index = self.insert(submission);

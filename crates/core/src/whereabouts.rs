@@ -1,6 +1,6 @@
 //! Where a task is, and what it waits for: for humans who ask why it does not run.
 
-use gristmill_wire::{PeerId, SlotId, TaskId};
+use gristmill_wire::{Demand, PeerId, SlotId, TaskId};
 
 use crate::task::State;
 use crate::{Core, NONE, Status};
@@ -19,6 +19,15 @@ pub enum Whereabouts {
     Ready {
         /// Tasks that come before it.
         ahead: usize,
+    },
+    /// It waits for what it needs besides a worker.
+    Demanding {
+        /// What that is.
+        demand: Demand,
+        /// Demanding tasks that come before it.
+        ahead: usize,
+        /// Somebody has it all, if nobody else needed it.
+        is_there: bool,
     },
     /// It waits for a worker, in the queue of the one whose task submitted it.
     Nested {
@@ -58,6 +67,13 @@ impl Core {
                 parents: task.sequence,
                 first: self.first_unfinished(index).map_or(id, |parent| self.tasks.id(parent)),
             },
+            State::Ready if self.is_demanding(index) => {
+                let before = self.demands.queue.iter(&self.tasks);
+                let demand = self.demand(index);
+                let is_there = self.config.workers > 0 || self.has_able_peer(&demand);
+                let ahead = before.take_while(|&one| one != index).count();
+                Whereabouts::Demanding { demand, ahead, is_there }
+            }
             State::Ready => {
                 let before = self.ready.in_order(&self.tasks).into_iter();
                 Whereabouts::Ready { ahead: before.take_while(|&one| one != index).count() }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use gristmill_shm::WorkerArena;
-use gristmill_wire::{ArenaDescriptor, FunctionId, ParentEntry, Verdict};
+use gristmill_wire::{ArenaDescriptor, Equipment, FunctionId, ParentEntry, Verdict};
 use gristmill_worker::{Call, Callee, REPLY_MAX, Reply};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -57,6 +57,8 @@ pub struct PythonCallee {
     pub submitted: RefCell<FunctionCache>,
     /// The number of the next function among those.
     pub next_function: Cell<u32>,
+    /// What the process was last told that its tasks have besides it.
+    equipment: Cell<Equipment>,
 }
 
 impl PythonCallee {
@@ -74,6 +76,7 @@ impl PythonCallee {
             frame_at: py.import("sys")?.getattr("_getframe")?.unbind(),
             submitted: RefCell::default(),
             next_function: Cell::new(0),
+            equipment: Cell::default(),
         })
     }
 
@@ -107,12 +110,24 @@ impl PythonCallee {
         call: &Call<'_>,
         arguments: &mut Arguments,
     ) -> Result<Owned, Box<Failure>> {
+        if call.equipment != self.equipment.get() {
+            self.equip(py, call.equipment)?;
+        }
         if call.arena || !decode_scalars(py, call.payload, arguments) {
             self.decode(py, call, arguments)?;
         }
         // SAFETY: `py` proves that the interpreter is held, and the caller's reference keeps the function alive.
         let result = unsafe { arguments.call(function.as_ptr()) };
         Ok(Owned::or_raise(py, result)?)
+    }
+
+    /// Lets libraries and programs in this process know of the GPUs and cores that the task has.
+    #[cold]
+    fn equip(&self, py: Python<'_>, equipment: Equipment) -> PyResult<()> {
+        let Equipment { devices, places } = equipment;
+        py.import("gristmill._equipment")?.call_method1("equip", (devices, places.max(1)))?;
+        self.equipment.set(equipment);
+        Ok(())
     }
 
     fn decode(&self, py: Python<'_>, call: &Call<'_>, arguments: &mut Arguments) -> PyResult<()> {

@@ -56,6 +56,7 @@ pub fn submit(py: Python<'_>, error: SubmitError) -> PyErr {
     let class = match &error {
         SubmitError::LimitReached { .. } => "LimitReached",
         SubmitError::Broken(_) => "StartError",
+        SubmitError::TooMuch { .. } => "ResourceError",
         _ => "GristmillError",
     };
     named(py, class, &error.to_string())

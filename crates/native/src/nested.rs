@@ -19,7 +19,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::callee::PythonCallee;
 use crate::codec::{Encoded, ParentSink, decode_value, encode_call, malformed};
-use crate::engine::{nanoseconds, pickle};
+use crate::engine::{OptionValues, demand, nanoseconds, pickle};
 use crate::error;
 use crate::function::FunctionTable;
 use crate::object::tuple_items;
@@ -134,12 +134,10 @@ pub fn nested_check() -> PyResult<()> {
     current().map(drop)
 }
 
-/// Timeout, deadline, retries, retries after a loss, retries after a timeout, priority, grace.
-/// As `Executor.options` has them. The last, views, changes nothing here: what a task gets from its tasks it reads in place.
-type OptionValues = (Option<f64>, Option<f64>, u16, u16, u16, i32, f64, bool);
-
+/// The options as `Executor.options` has them. Views change nothing here: what a task gets from its tasks it reads in place.
 fn nested_options(values: OptionValues) -> PyResult<NestedOptions> {
-    let (timeout, deadline, retries, loss_retries, timeout_retries, priority, grace, _) = values;
+    let (timeout, deadline, retries, loss_retries, timeout_retries, priority, grace, _, needs) =
+        values;
     let after = |ns: u64| monotonic_ns().saturating_add(ns);
     Ok(NestedOptions {
         timeout_ns: nanoseconds("timeout", timeout)?.unwrap_or(u64::MAX),
@@ -147,6 +145,7 @@ fn nested_options(values: OptionValues) -> PyResult<NestedOptions> {
         grace_ns: nanoseconds("grace", Some(grace))?.unwrap_or(u64::MAX),
         budgets: [retries, loss_retries, timeout_retries],
         priority,
+        demand: demand(needs),
     })
 }
 

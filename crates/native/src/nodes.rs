@@ -84,7 +84,7 @@ impl Engine {
     /// Lets nodes in: those that join at `listen`, and those at the addresses of `dial`. Gives the address where they
     /// join, if they may.
     #[expect(clippy::too_many_arguments, reason = "they come one by one from Python")]
-    #[pyo3(signature = (fleet, world, *, listen, dial, name, directory, workers, tasks_per_worker, spawn, beat_s, expiry_s))]
+    #[pyo3(signature = (fleet, world, *, listen, dial, name, directory, workers, tasks_per_worker, spawn, memory, gpus, beat_s, expiry_s))]
     fn _open_door(
         &self,
         py: Python<'_>,
@@ -97,6 +97,8 @@ impl Engine {
         workers: u32,
         tasks_per_worker: u32,
         spawn: bool,
+        memory: u64,
+        gpus: u32,
         beat_s: f64,
         expiry_s: f64,
     ) -> PyResult<Option<String>> {
@@ -110,8 +112,8 @@ impl Engine {
             expiry_ns: nanoseconds(expiry_s),
             beat_ns: nanoseconds(beat_s),
             duration_ns: u64::MAX,
-            memory: 0,
-            gpus: 0,
+            memory,
+            gpus,
             spawns_fresh: spawn,
             program: directory,
             world: world.as_bytes().to_vec(),
@@ -222,7 +224,7 @@ pub fn run_agent(
         walltime: walltime_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
         drain_time: Duration::try_from_secs_f64(drain_s).unwrap_or_default(),
         patience: patience_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
-        prepare: Box::new(move |ask, workers| node_options(ask, workers, &program, spin)),
+        prepare: Box::new(move |ask, grant| node_options(ask, grant, &program, spin)),
     };
     let agent = Agent::new(options)
         .map_err(|failure| error::named(py, "StartError", &failure.to_string()))?;

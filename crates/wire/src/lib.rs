@@ -13,6 +13,7 @@
 mod answer;
 mod arena;
 mod batch;
+mod demand;
 mod error;
 mod ids;
 mod nested;
@@ -24,6 +25,7 @@ mod task;
 pub use answer::{ANSWER_WORDS, AnswerFrame, Verdict};
 pub use arena::{ArenaDescriptor, BlockRange};
 pub use batch::{BATCH_MAX, BatchCalls, BatchResults, ResultFrame};
+pub use demand::{Demand, Equipment, GPUS_MAX, WHOLE_GPU};
 pub use error::FrameError;
 pub use ids::{Attempt, ContextId, Epoch, FunctionId, IdHasher, PeerId, SlotId, TaskId};
 pub use nested::{NestedOptions, NestedReply, NestedRequest, ReplyKind};

@@ -3,7 +3,7 @@
 //! A message is bytes, cut into as many records as it needs: a record's body begins with a word that holds the size of
 //! its part in the low half and, in the high half, 1 if the message goes on in the next record of that kind.
 
-use crate::{FrameError, TaskId};
+use crate::{Demand, FrameError, TaskId};
 
 /// What a task asks for, besides its call. Times are nanoseconds; `u64::MAX` is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct NestedOptions {
     pub budgets: [u16; 3],
     /// Higher is placed earlier.
     pub priority: i32,
+    /// What it needs besides a worker.
+    pub demand: Demand,
 }
 
 /// Something that the running task asks for. Tickets and functions are numbers of the worker's own choice.
@@ -237,6 +239,9 @@ impl NestedOptions {
             out.extend_from_slice(&budget.to_le_bytes());
         }
         out.extend_from_slice(&self.priority.to_le_bytes());
+        for word in self.demand.words() {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, FrameError> {
@@ -246,6 +251,7 @@ impl NestedOptions {
             grace_ns: reader.u64()?,
             budgets: [reader.u16()?, reader.u16()?, reader.u16()?],
             priority: reader.u32()?.cast_signed(),
+            demand: Demand::from_words([reader.u64()?, reader.u64()?]),
         })
     }
 }
@@ -312,6 +318,7 @@ mod tests {
             grace_ns: 3,
             budgets: [4, 5, 6],
             priority: -1,
+            demand: Demand { cores: 2, gpus: 1000, memory: 9 },
         };
         let request = NestedRequest::Submit {
             ticket: 7,
@@ -324,7 +331,8 @@ mod tests {
         let golden = [
             3, 0, 0, 0, 7, 0, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0, 11, 0, 0, 0, 8, 0, 0, 0, 9, 0, 0, 0,
             1, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 4, 0, 5, 0,
-            6, 0, 255, 255, 255, 255, b'x', b'y',
+            6, 0, 255, 255, 255, 255, 2, 0, 0, 0, 0xe8, 3, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, b'x',
+            b'y',
         ];
         assert_eq!(encoded(&request), golden);
         assert_eq!(NestedRequest::decode(&golden), Ok(request));

@@ -1,6 +1,6 @@
 //! The frame of a task: what a worker is asked to do.
 
-use crate::{Attempt, ContextId, Epoch, FrameError, FunctionId, TaskId};
+use crate::{Attempt, ContextId, Epoch, Equipment, FrameError, FunctionId, TaskId};
 
 /// Words of a [`TaskFrame`].
 pub const TASK_WORDS: usize = 3;
@@ -129,6 +129,8 @@ pub struct TaskExtension {
     pub deadline_ns: u64,
     /// Higher runs earlier.
     pub priority: i32,
+    /// What it has besides its worker.
+    pub equipment: Equipment,
 }
 
 impl TaskExtension {
@@ -138,7 +140,7 @@ impl TaskExtension {
         [
             self.lease_epoch.0 as u64 | ((self.context.0 as u64) << 32),
             self.deadline_ns,
-            self.priority.cast_unsigned() as u64,
+            self.priority.cast_unsigned() as u64 | ((self.equipment.word() as u64) << 32),
         ]
     }
 
@@ -151,6 +153,7 @@ impl TaskExtension {
             context: ContextId((words[0] >> 32) as u32),
             deadline_ns: words[1],
             priority: (words[2] as u32).cast_signed(),
+            equipment: Equipment::from_word((words[2] >> 32) as u32),
         }
     }
 }
@@ -222,9 +225,10 @@ mod tests {
             context: ContextId(2),
             deadline_ns: 3,
             priority: -4,
+            equipment: Equipment { devices: 5, places: 6 },
         };
         let golden =
-            [1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0xfc, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+            [1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0xfc, 0xff, 0xff, 0xff, 5, 0, 6, 0];
         assert_eq!(bytes(extension.words()), golden);
         assert_eq!(TaskExtension::from_words(extension.words()), extension);
         let parent = ParentEntry { task: TaskId::new(1, 0), size: 6, flags: ParentEntry::ARENA };

@@ -2,7 +2,7 @@
 
 use gristmill_shm::WorkerLane;
 use gristmill_sync::clock::ticks;
-use gristmill_wire::{BatchCalls, Kind, PayloadKind, ResultFrame, Verdict};
+use gristmill_wire::{BatchCalls, Equipment, Kind, PayloadKind, ResultFrame, Verdict};
 
 use crate::answer::{self, Answer, Times};
 use crate::callee::{Call, Callee, ParentList, REPLY_MAX, Reply};
@@ -30,7 +30,13 @@ impl<C: Callee> Worker<C> {
                 break;
             }
             let function = task.frame.function;
-            let call = Call { function, payload, arena: false, parents: ParentList::NONE };
+            let call = Call {
+                function,
+                payload,
+                arena: false,
+                parents: ParentList::NONE,
+                equipment: Equipment::NONE,
+            };
             out.clear();
             out.extend_from_slice(&[0; ResultFrame::SIZE]);
             let reply = self.call(task, &call, out)?;

@@ -1,6 +1,6 @@
 //! What a worker calls: the seam between the loop here and Python (or native) functions above.
 
-use gristmill_wire::{FunctionId, ParentEntry, Verdict};
+use gristmill_wire::{Equipment, FunctionId, ParentEntry, Verdict};
 
 /// One task, copied out of the ring.
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub struct Call<'a> {
     pub arena: bool,
     /// The results that the arguments name, in order.
     pub parents: ParentList<'a>,
+    /// What it has besides its worker.
+    pub equipment: Equipment,
 }
 
 /// The results of a task's parents, still encoded.

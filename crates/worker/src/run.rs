@@ -281,6 +281,7 @@ impl<C: Callee> Worker<C> {
             payload: &body[task.payload_at..],
             arena: task.frame.payload == PayloadKind::Arena,
             parents: ParentList { bytes: &body[..task.payload_at], count: task.frame.parent_count },
+            equipment: task.extension.equipment,
         };
         out.clear();
         let reply = self.call(task, &call, out)?;

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import glob
 import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+#: The cores of this process, and those of all workers of its node, if it is bound.
+_sets: tuple[set[int], set[int]] | None = None
 #: The environment variable by which an agent tells its workers.
 VARIABLE = "GRISTMILL_NODE_CORES"
 
@@ -15,9 +18,9 @@ VARIABLE = "GRISTMILL_NODE_CORES"
 def core_sets(policy: str, cores: Sequence[int], workers: int) -> list[list[int]] | None:
     """The cores of each worker; ``None``: they are not bound.
 
-    :param policy: ``none``; ``block``: neighbours together, the first worker on the first cores; ``block-reverse``: the
-        first worker on the last ones; ``alternating``: dealt out one by one; ``list:0,1:2,3``: as it says, a worker
-        between two colons.
+    :param policy: ``none``; ``numa``: each to a part of the machine whose memory is near, in turns; ``block``:
+        neighbours together, the first worker on the first cores; ``block-reverse``: the first worker on the last ones;
+        ``alternating``: dealt out one by one; ``list:0,1:2,3``: as it says, a worker between two colons.
     :param cores: those that there are.
     :param workers: how many share them.
 
@@ -25,6 +28,9 @@ def core_sets(policy: str, cores: Sequence[int], workers: int) -> list[list[int]
     """
     if policy == "none":
         return None
+    if policy == "numa":
+        parts = numa_parts(cores)
+        return [parts[number % len(parts)] for number in range(workers)]
     if policy.startswith("list:"):
         return _named(policy.removeprefix("list:"), cores)
     share = max(1, len(cores) // workers)
@@ -34,13 +40,33 @@ def core_sets(policy: str, cores: Sequence[int], workers: int) -> list[list[int]
             for number in range(workers)
         ]
     if policy not in ("block", "block-reverse"):
-        known = "none, block, block-reverse, alternating and list:..."
+        known = "none, numa, block, block-reverse, alternating and list:..."
         raise ValueError(f"the affinity {policy!r} is none of {known}")
     blocks = [
         [cores[(number * share + place) % len(cores)] for place in range(share)]
         for number in range(workers)
     ]
     return blocks if policy == "block" else blocks[::-1]
+
+
+def numa_parts(cores: Sequence[int], root: str = "/sys/devices/system/node") -> list[list[int]]:
+    """The cores by what memory they are near to: a list for each part of the machine that has some of them."""
+    parts = []
+    for path in sorted(glob.glob(f"{root}/node[0-9]*/cpulist")):
+        with open(path) as file:
+            near = _ranges(file.read())
+        parts.append([core for core in cores if core in near])
+    return [part for part in parts if part] or [list(cores)]
+
+
+def _ranges(text: str) -> set[int]:
+    """The numbers of a list such as ``0-3,8``."""
+    numbers: set[int] = set()
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        if first:
+            numbers.update(range(int(first), int(last or first) + 1))
+    return numbers
 
 
 def _named(text: str, cores: Sequence[int]) -> list[list[int]]:
@@ -67,5 +93,13 @@ def bind(slot: int) -> None:
     text = os.environ.pop(VARIABLE, None)
     if text is None:
         return
-    sets = text.split(":")
-    os.sched_setaffinity(0, [int(core) for core in sets[slot % len(sets)].split(",")])
+    global _sets
+    sets = [{int(core) for core in one.split(",")} for one in text.split(":")]
+    _sets = (sets[slot % len(sets)], set().union(*sets))
+    widen(False)
+
+
+def widen(is_wide: bool) -> None:
+    """Binds this process, if it is bound at all, to the cores of all workers, or to its own."""
+    if _sets is not None:
+        os.sched_setaffinity(0, _sets[is_wide])

@@ -61,7 +61,7 @@ def _add_sizes(parser: argparse.ArgumentParser) -> None:
     )
     add("--memory-per-worker", type=float, metavar="GB", help="memory of a worker (any)")
     add("--memory", type=float, metavar="GB", help="memory to offer (all of it)")
-    add("--gpus", type=int, default=0, metavar="N", help="GPUs to offer (none)")
+    add("--gpus", type=int, metavar="N", help="GPUs to offer (all that are found)")
     add(
         "--rank",
         action="store_true",
@@ -71,7 +71,7 @@ def _add_sizes(parser: argparse.ArgumentParser) -> None:
         "--cpu-affinity",
         default="none",
         metavar="POLICY",
-        help="binds workers to cores: none, block, block-reverse, alternating or list:0,1:2,3 (none)",
+        help="binds workers to cores: none, numa, block, block-reverse, alternating or list:0,1:2,3 (none)",
     )
 
 
@@ -176,7 +176,7 @@ def _serve(
         name=name,
         workers=part.workers,
         memory=part.memory,
-        gpus=options.gpus,
+        gpus=part.gpus,
         labels="\n".join(options.label),
         patience_s=patience_s,
         walltime_s=handing.time_left(options.walltime),

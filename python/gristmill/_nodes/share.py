@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import os
 
+from gristmill import _resources
 from gristmill._nodes import affinity
 
 _GIGABYTE = 1e9
@@ -26,6 +27,7 @@ class Share:
     workers: int
     #: Bytes.
     memory: int
+    gpus: int
     #: What workers are told by their environment.
     environment: dict[str, str]
 
@@ -36,7 +38,7 @@ def measure(options: argparse.Namespace) -> Share:
 
     cores = sorted(os.sched_getaffinity(0))
     count = min(_native.cpu_count(), _number("PARSL_CORES") or _native.cpu_count())
-    memory = options.memory * _GIGABYTE if options.memory else _memory_size()
+    memory = options.memory * _GIGABYTE if options.memory else _resources.memory_size()
     if options.rank and len(cores) == os.cpu_count():
         # Nobody has bound the ranks to cores of their own.
         ranks = _number(*_RANKS_HERE) or 1
@@ -50,7 +52,10 @@ def measure(options: argparse.Namespace) -> Share:
     sets = affinity.core_sets(options.cpu_affinity, cores, workers)
     if sets is not None:
         environment[affinity.VARIABLE] = affinity.to_text(sets)
-    return Share(workers, int(memory), environment)
+    gpus = _resources.gpu_count() if options.gpus is None else options.gpus
+    if not 0 <= gpus <= _resources.GPUS_MAX:
+        raise ValueError(f"a node has at most {_resources.GPUS_MAX} GPUs")
+    return Share(workers, int(memory), gpus, environment)
 
 
 def fitting(
@@ -77,7 +82,3 @@ def _number(*variables: str) -> int | None:
     """The first of these variables that holds a number."""
     texts = (os.environ.get(variable, "") for variable in variables)
     return next((int(text) for text in texts if text.isdigit()), None)
-
-
-def _memory_size() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")

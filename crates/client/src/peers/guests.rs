@@ -377,6 +377,7 @@ fn task_options(limits: &TaskLimits, now: u64) -> TaskOptions {
         grace_ns: Some(limits.grace_ns),
         priority: limits.priority,
         context: limits.context,
+        demand: limits.demand,
         ..TaskOptions::default()
     }
 }

@@ -294,7 +294,7 @@ trait LinkSteps: LinkHome {
     /// A peer has workers with nothing to do, or has none any more: it gets tasks that tasks here submitted.
     fn share(&mut self, peer: PeerId, count: u32, now: u64) {
         let Some(link) = self.links().get(peer) else { return };
-        let offer = PeerOffer { workers: count, round_trip_ns: 0, ends_at_ns: u64::MAX };
+        let offer = PeerOffer::of_workers(count);
         let epoch = link.epoch;
         let Parts { core, port, .. } = self.parts();
         core.peer_joined(peer, epoch, offer, now, port);

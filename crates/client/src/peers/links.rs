@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use gristmill_core::PeerOffer;
 use gristmill_transport::{Channel, Sleeper};
+use gristmill_wire::peer::Grant;
 use gristmill_wire::{Epoch, PeerId};
 
 use super::beats::Pulse;
@@ -19,10 +20,8 @@ pub struct NewLink {
     pub beat_ns: u64,
     /// Longest silence, nanoseconds.
     pub expiry_ns: u64,
-    /// What the other end runs for this one; 0 workers is nothing.
-    pub workers: u32,
-    /// How long it does so, nanoseconds; `u64::MAX` is not known.
-    pub ends_in_ns: u64,
+    /// What the other end runs for this one.
+    pub grant: Grant,
 }
 
 /// One link, as it is.
@@ -131,8 +130,10 @@ impl Links {
         let link = Link::new(new.name.into(), epoch, (new.channel, self.sizes), pulse);
         self.links[place] = Some(link);
         self.watch(peer);
-        let ends_at_ns = now.saturating_add(new.ends_in_ns);
-        (peer, epoch, PeerOffer { workers: new.workers, round_trip_ns: 0, ends_at_ns })
+        let ends_at_ns = now.saturating_add(new.grant.ends_in_ns);
+        let Grant { workers, memory, gpus, .. } = new.grant;
+        let gpus = gpus.count_ones();
+        (peer, epoch, PeerOffer { workers, round_trip_ns: 0, ends_at_ns, memory, gpus })
     }
 
     /// Has the sleeper look at a link's connection, as it has to be looked at now.

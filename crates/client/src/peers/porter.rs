@@ -133,9 +133,8 @@ impl<L: LinkOwner> Porter<L> {
         self.kept.push((talk.dial, grant.lease));
         let Some(channel) = talk.meeting.into_channel() else { return };
         let Ask { beat_ns, expiry_ns, .. } = self.terms.ask;
-        let Grant { workers, ends_in_ns, .. } = *grant;
         let name = theirs.name;
-        let link = NewLink { name, channel, beat_ns, expiry_ns, workers, ends_in_ns };
+        let link = NewLink { name, channel, beat_ns, expiry_ns, grant: *grant };
         let peer = self.owner.attach(link);
         self.leases.insert(grant.lease, peer);
     }

@@ -38,7 +38,8 @@ pub(super) fn put_parts(bytes: &[u8], parts: &[BlockPart], out: &mut Vec<u8>) {
 
 fn limits(errand: &Errand<'_>, now: u64) -> Option<TaskLimits> {
     let extension = errand.task.extension;
-    if errand.deadline_ns.is_none() && errand.timeout_ns.is_none() && extension.is_none() {
+    let is_timeless = errand.deadline_ns.is_none() && errand.timeout_ns.is_none();
+    if is_timeless && extension.is_none() && errand.demand.is_none() {
         return None;
     }
     Some(TaskLimits {
@@ -47,6 +48,7 @@ fn limits(errand: &Errand<'_>, now: u64) -> Option<TaskLimits> {
         grace_ns: errand.grace_ns,
         priority: extension.map_or(0, |extension| extension.priority),
         context: extension.map_or_else(Default::default, |extension| extension.context),
+        demand: errand.demand,
     })
 }
 

@@ -114,7 +114,9 @@ impl Core {
     pub fn withdraw(&mut self, count: u32, now: u64, port: &mut impl Port) {
         self.now = now;
         let mut left = count as usize;
-        for index in self.ready.last(&self.tasks, left) {
+        let mut waiting = self.demands.queue.last(&self.tasks, left);
+        waiting.append(&mut self.ready.last(&self.tasks, left - waiting.len()));
+        for index in waiting {
             if !self.is_nested(index) {
                 self.unlist(index);
                 self.finish(index, Status::Cancelled, Content::Empty, port);

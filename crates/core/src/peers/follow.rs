@@ -28,7 +28,7 @@ impl Core {
 
     /// The peer that has every unfinished parent of a blocked task.
     fn peer_of_parents(&self, index: u32) -> Option<usize> {
-        if self.batch(index).is_some() {
+        if self.batch(index).is_some() || self.is_demanding(index) {
             return None;
         }
         let mut found = None;

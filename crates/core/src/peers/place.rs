@@ -1,6 +1,6 @@
 //! Placement with peers.
 
-use gristmill_wire::{Attempt, PeerId, TaskId};
+use gristmill_wire::{Attempt, Demand, PeerId, TaskId};
 
 use super::table::peer_id;
 use crate::place::Placed;
@@ -24,6 +24,8 @@ pub struct Errand<'a> {
     pub timeout_ns: Option<u64>,
     /// From an interrupt to the kill.
     pub grace_ns: u64,
+    /// What it needs besides a worker.
+    pub demand: Demand,
 }
 
 /// The results that a task's arguments name, in order: their values, or `None` for one that the peer itself will have.
@@ -138,6 +140,7 @@ impl Core {
                 deadline_ns: None,
                 timeout_ns: None,
                 grace_ns,
+                demand: Demand::NONE,
             };
         }
         let (extension, flags) = self.extension(usize::MAX, task.extra);
@@ -149,6 +152,7 @@ impl Core {
             deadline_ns: set(extra.deadline_ns),
             timeout_ns: set(extra.timeout_ns),
             grace_ns: extra.grace_ns,
+            demand: extra.demand,
         }
     }
 
@@ -165,7 +169,11 @@ impl Core {
             task.written = gristmill_wire::Span::from_ticks(waited).bits();
         }
         let extra = task.extra;
+        let demand = self.demand(index);
         let peer = self.peers.get_mut(place);
+        if !demand.is_none() {
+            peer.taken.add(&demand);
+        }
         let was_deep = peer.has_more();
         peer.in_flight.push_back(&mut self.tasks, index);
         peer.backlog_ns += cost.ns();
@@ -190,7 +198,11 @@ impl Core {
         task.state = State::Loose;
         let (place, cost) = (usize::from(task.slot), task.cost);
         task.slot = u16::MAX;
+        let demand = self.demand(index);
         let peer = self.peers.get_mut(place);
+        if !demand.is_none() {
+            peer.taken.remove(&demand);
+        }
         let was_deep = peer.has_more();
         peer.in_flight.remove(&mut self.tasks, index);
         peer.backlog_ns -= cost.ns();

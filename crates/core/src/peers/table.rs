@@ -3,6 +3,7 @@
 use gristmill_wire::{Epoch, PeerId};
 
 use super::levels::{Level, Levels};
+use crate::demands::Taken;
 use crate::list::List;
 use crate::{Config, Core};
 
@@ -16,6 +17,18 @@ pub struct PeerOffer {
     /// When it is over, monotonic nanoseconds: what is not expected to be done by then does not go there. `u64::MAX` is
     /// not known.
     pub ends_at_ns: u64,
+    /// Bytes of memory that its tasks may ask for.
+    pub memory: u64,
+    /// GPUs that its tasks may ask for.
+    pub gpus: u32,
+}
+
+impl PeerOffer {
+    /// Workers and nothing else, until further notice.
+    #[must_use]
+    pub const fn of_workers(workers: u32) -> Self {
+        Self { workers, round_trip_ns: 0, ends_at_ns: u64::MAX, memory: 0, gpus: 0 }
+    }
 }
 
 /// One peer, as it is.
@@ -47,6 +60,8 @@ pub(crate) struct Peer {
     /// Tasks sent and not answered, in the order sent.
     pub in_flight: List,
     pub backlog_ns: u64,
+    /// What demanding tasks have of it.
+    pub taken: Taken,
     /// Tasks whose unfinished parents it has, which wait for room.
     pub followers: List,
 }
@@ -58,9 +73,10 @@ impl Peer {
         is_congested: false,
         is_recalled: false,
         epoch: Epoch(0),
-        offer: PeerOffer { workers: 0, round_trip_ns: 0, ends_at_ns: u64::MAX },
+        offer: PeerOffer::of_workers(0),
         in_flight: List::EMPTY,
         backlog_ns: 0,
+        taken: Taken::NONE,
         followers: List::EMPTY,
     };
 
@@ -80,6 +96,11 @@ impl Peer {
         let is_shallow = count < config.depth_min.saturating_mul(workers);
         let is_deep = count >= config.depth_max.saturating_mul(workers);
         if is_shallow || (has_window && !is_deep) { Level::Open } else { Level::Shut }
+    }
+
+    /// Whether it has what a task needs, beside the others that need something.
+    pub fn has_left(&self, demand: &gristmill_wire::Demand) -> bool {
+        self.offer.covers(demand, &self.taken)
     }
 
     /// Whether a task that runs for so long is done before it is over, behind what it has.

@@ -17,6 +17,7 @@ pub struct Sending {
     pub task: TaskId,
     pub attempt: Attempt,
     pub is_nested: bool,
+    pub devices: u16,
     pub parents: Vec<TaskId>,
 }
 
@@ -67,6 +68,7 @@ impl Port for Rings {
             task: frame.id,
             attempt: frame.attempt,
             is_nested: frame.flags.has(TaskFlags::NESTED),
+            devices: frame.extension.map_or(0, |extension| extension.equipment.devices),
             parents: frame.parents.map(|(parent, _)| parent).collect(),
         });
         Sent::Written(sequence)

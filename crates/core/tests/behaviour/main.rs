@@ -3,6 +3,7 @@
 
 mod batching;
 mod cancelling;
+mod demanding;
 mod ending;
 mod fake;
 mod losing;

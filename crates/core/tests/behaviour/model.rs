@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 
-use gristmill_core::{CancelMode, CancelOutcome, SlotState, Status, TaskId};
-use gristmill_wire::Verdict;
+use gristmill_core::{
+    CancelMode, CancelOutcome, Config, Origin, SlotState, Status, Supply, TaskId, TaskOptions,
+};
+use gristmill_wire::{Demand, Verdict};
 use proptest::prelude::*;
 
-use crate::fake::{Engine, engine};
+use crate::fake::{Engine, engine_with};
 
 #[derive(Debug, Clone)]
 enum Event {
-    Submit(Vec<usize>),
+    Submit(Vec<usize>, Demand),
     Answer(usize, bool),
     Cancel(usize),
     Lose(u16),
@@ -19,13 +21,22 @@ enum Event {
 
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
-        4 => proptest::collection::vec(0usize..64, 0..3).prop_map(Event::Submit),
+        4 => (proptest::collection::vec(0usize..64, 0..3), demand())
+            .prop_map(|(parents, demand)| Event::Submit(parents, demand)),
         6 => (0usize..64, proptest::bool::weighted(0.9))
             .prop_map(|(at, good)| Event::Answer(at, good)),
         1 => (0usize..64).prop_map(Event::Cancel),
         1 => (0u16..2).prop_map(Event::Lose),
         1 => (0u64..400_000).prop_map(Event::Pass),
     ]
+}
+
+/// Most tasks need a worker and nothing else.
+fn demand() -> impl Strategy<Value = Demand> {
+    let gpus = prop_oneof![Just(0), Just(400), Just(1000), Just(2000)];
+    let some = (1u16..3, gpus, 0u64..8);
+    let some = some.prop_map(|(cores, gpus, memory)| Demand { cores, gpus, memory });
+    prop_oneof![3 => Just(Demand::NONE), 1 => some]
 }
 
 /// What is known of each task: its parents and, once decided, its end.
@@ -63,10 +74,12 @@ impl Model {
 
 fn apply(engine: &mut Engine, model: &mut Model, event: Event) {
     match event {
-        Event::Submit(picks) => {
+        Event::Submit(picks, demand) => {
             let pick = |at: usize| model.order.get(at % model.order.len().max(1)).copied();
             let parents: Vec<TaskId> = picks.into_iter().filter_map(pick).collect();
-            let task = engine.submit_after(&parents);
+            let options = TaskOptions { demand, ..TaskOptions::default() };
+            let options = (!demand.is_none()).then_some(options);
+            let task = engine.submit_as(&parents, options, Origin::External).unwrap();
             let failed =
                 |parent| model.ends.get(parent).is_some_and(|&end| end != Status::Succeeded);
             let is_doomed = parents.iter().any(failed);
@@ -112,17 +125,39 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) {
         }
         Event::Pass(ns) => {
             engine.pass(ns);
-            for slot in std::mem::take(&mut engine.port.spawned) {
-                engine.up(slot);
-            }
+            tend_workers(engine);
         }
     }
+}
+
+/// Workers leave that were asked to, and come up that were asked for.
+fn tend_workers(engine: &mut Engine) {
+    for slot in std::mem::take(&mut engine.port.retired) {
+        engine.lose(slot);
+    }
+    for slot in std::mem::take(&mut engine.port.spawned) {
+        engine.up(slot);
+    }
+}
+
+/// Runs whatever is left, in order.
+fn finish(engine: &mut Engine, model: &mut Model) {
+    for step in 0..10_000 {
+        if engine.core.stats().outstanding == 0 {
+            return;
+        }
+        apply(engine, model, Event::Answer(step, true));
+        apply(engine, model, Event::Pass(200_000_000));
+    }
+    panic!("what is left never runs: {:?}", engine.core.stats());
 }
 
 proptest! {
     #[test]
     fn tasks_end_as_the_model_says(events in proptest::collection::vec(event(), 1..120)) {
-        let mut engine = engine(2);
+        let supply = Supply { memory: 8, gpus: 0b11 };
+        let config = Config { workers: 2, spare_max: 0, supply, ..Config::default() };
+        let mut engine = engine_with(config);
         let mut model = Model::default();
         for event in events {
             apply(&mut engine, &mut model, event);
@@ -131,6 +166,7 @@ proptest! {
             prop_assert_eq!(told.len(), engine.port.finished.len(), "each end is told once");
             prop_assert_eq!(&told, &model.ends);
         }
+        finish(&mut engine, &mut model);
         for task in model.order {
             engine.core.release(task);
         }

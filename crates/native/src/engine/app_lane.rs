@@ -4,7 +4,7 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::options::Terms;
+use super::options::{DemandValues, Terms};
 use super::{CallOptions, Engine};
 use crate::future::{AppCall, Ledger, has_app_futures, new_app_future};
 use crate::object::{Owned, pointers, tuple_items};
@@ -45,8 +45,17 @@ impl AppLane {
         let is_plain = timeout.is_none()
             && deadline.is_none()
             && (retries, loss_retries, timeout_retries, priority, views) == (0, 0, 0, 0, false);
-        let values =
-            (timeout, deadline, retries, loss_retries, timeout_retries, priority, grace, views);
+        let values = (
+            timeout,
+            deadline,
+            retries,
+            loss_retries,
+            timeout_retries,
+            priority,
+            grace,
+            views,
+            DemandValues::default(),
+        );
         Ok(Self { terms: Terms::new(engine, values)?, is_plain, tells })
     }
 }

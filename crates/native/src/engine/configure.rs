@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gristmill_client::{Client, ClientOptions, Config, LinkUse, Program};
-use gristmill_wire::peer::Ask;
+use gristmill_client::{Client, ClientOptions, Config, LinkUse, Program, Supply};
+use gristmill_wire::peer::{Ask, Grant};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -32,6 +32,7 @@ pub struct Limits {
     spin: Duration,
     task_limit: u64,
     pub block_when_full: bool,
+    supply: Supply,
 }
 
 /// All settings of one engine.
@@ -68,7 +69,7 @@ impl Settings {
 impl Engine {
     /// Stores the settings; called once, by `Executor.__init__`.
     #[expect(clippy::too_many_arguments, reason = "they come one by one from Python")]
-    #[pyo3(signature = (*, workers, tasks_per_worker, spawn, spin_us, task_limit, block_when_full, has_nodes=false))]
+    #[pyo3(signature = (*, workers, tasks_per_worker, spawn, spin_us, task_limit, block_when_full, has_nodes=false, memory=u64::MAX, gpus=0))]
     fn _configure(
         slf: &Bound<'_, Self>,
         workers: u16,
@@ -78,6 +79,8 @@ impl Engine {
         task_limit: u64,
         block_when_full: bool,
         has_nodes: bool,
+        memory: u64,
+        gpus: u32,
     ) -> PyResult<()> {
         let limits = Limits {
             workers,
@@ -87,6 +90,7 @@ impl Engine {
             spin: Duration::try_from_secs_f64(spin_us.max(0.0) / 1e6).unwrap_or_default(),
             task_limit: if task_limit == 0 { default_task_limit() } else { task_limit },
             block_when_full,
+            supply: Supply { memory, gpus: first_gpus(gpus) },
         };
         let object = PyWeakrefReference::new(slf)?.unbind();
         slf.get()
@@ -94,6 +98,11 @@ impl Engine {
             .set(Settings { limits, object })
             .map_err(|_| PyRuntimeError::new_err("an executor is initialised once"))
     }
+}
+
+/// The first `count` GPUs, a bit each.
+fn first_gpus(count: u32) -> u16 {
+    (0..count.min(u16::BITS)).fold(0, |set, device| set | (1 << device))
 }
 
 /// A quarter of the machine's memory at about 250 bytes a task, 16 million at most.
@@ -215,6 +224,7 @@ fn client_options(described: &Bound<'_, PyAny>, limits: &Limits) -> PyResult<Cli
     let workers = if limits.has_nodes { 0 } else { limits.workers };
     let core = Config {
         workers,
+        supply: limits.supply,
         spare_max: if limits.has_nodes { 0 } else { Config::default().spare_max },
         outstanding_max: limits.task_limit,
         tasks_per_worker_max: limits.tasks_per_worker,
@@ -238,10 +248,11 @@ fn client_options(described: &Bound<'_, PyAny>, limits: &Limits) -> PyResult<Cli
 /// A sentence: there is no memory for the world.
 pub fn node_options(
     ask: &Ask,
-    workers: u16,
+    grant: &Grant,
     program: &Program,
     spin: Duration,
 ) -> Result<ClientOptions, String> {
+    let workers = u16::try_from(grant.workers).unwrap_or(u16::MAX);
     let world = memory_file(&ask.world).map_err(|error| error.to_string())?;
     let mut program = program.clone();
     let directory = std::path::Path::new(std::ffi::OsStr::from_bytes(&ask.program));
@@ -252,6 +263,7 @@ pub fn node_options(
     program.environment.push(format!("GRISTMILL_NODE_THREADS={share}").into_bytes());
     let core = Config {
         workers,
+        supply: Supply { memory: grant.memory, gpus: grant.gpus },
         shares_nested_only: true,
         outstanding_max: u64::MAX,
         tasks_per_worker_max: ask.tasks_per_worker,

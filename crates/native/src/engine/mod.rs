@@ -23,7 +23,7 @@ pub use app_lane::{AppLane, submit_app};
 pub use configure::{cpu_count, node_options, read_program};
 pub use end::{finish_all, remember};
 pub use map::MapResults;
-pub use options::{CallOptions, Options, nanoseconds, submit_with_options};
+pub use options::{CallOptions, OptionValues, Options, demand, nanoseconds, submit_with_options};
 pub use outcome::Look;
 pub use submit::{ForeignFuture, pickle, submit_method};
 pub use wait::wait_any;

@@ -2,6 +2,7 @@
 
 use gristmill_client::{Budgets, TaskOptions};
 use gristmill_sync::clock::monotonic_ns;
+use gristmill_wire::Demand;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -34,8 +35,15 @@ pub struct Terms {
 }
 
 /// The options as Python gives them: `timeout`, `deadline`, `retries`, `loss_retries`, `timeout_retries`, `priority`,
-/// `grace`, `views`; times are seconds.
-pub type OptionValues = (Option<f64>, Option<f64>, u16, u16, u16, i32, f64, bool);
+/// `grace`, `views`, what it needs; times are seconds.
+pub type OptionValues = (Option<f64>, Option<f64>, u16, u16, u16, i32, f64, bool, DemandValues);
+/// What a task needs: workers' places, thousandths of a GPU, bytes of memory.
+pub type DemandValues = (u16, u32, u64);
+
+/// What a task needs.
+pub const fn demand((cores, gpus, memory): DemandValues) -> Demand {
+    Demand { cores, gpus, memory }
+}
 
 impl Terms {
     /// Checks the values.
@@ -43,13 +51,14 @@ impl Terms {
     /// # Errors
     /// `ValueError`: a time is negative or no number.
     pub fn new(engine: Py<Engine>, values: OptionValues) -> PyResult<Self> {
-        let (timeout, deadline, retries, loss_retries, timeout_retries, priority, grace, views) =
-            values;
+        let (timeout, deadline, retries, loss_retries, timeout_retries, priority, ..) = values;
+        let (.., grace, views, needs) = values;
         let task = TaskOptions {
             timeout_ns: nanoseconds("timeout", timeout)?,
             grace_ns: nanoseconds("grace", Some(grace))?,
             budgets: Some(Budgets { retries, loss_retries, timeout_retries }),
             priority,
+            demand: demand(needs),
             ..TaskOptions::default()
         };
         let deadline_ns = nanoseconds("deadline", deadline)?;
@@ -94,9 +103,19 @@ impl Options {
         priority: i32,
         grace: f64,
         views: bool,
+        demand: DemandValues,
     ) -> PyResult<()> {
-        let values =
-            (timeout, deadline, retries, loss_retries, timeout_retries, priority, grace, views);
+        let values = (
+            timeout,
+            deadline,
+            retries,
+            loss_retries,
+            timeout_retries,
+            priority,
+            grace,
+            views,
+            demand,
+        );
         self.set
             .set(Terms::new(engine, values)?)
             .map_err(|_| PyRuntimeError::new_err("options are set once"))

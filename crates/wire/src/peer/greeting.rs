@@ -120,7 +120,7 @@ pub struct Ask {
     pub duration_ns: u64,
     /// Bytes of memory that its workers may use together; 0 is what the node has.
     pub memory: u64,
-    /// GPUs.
+    /// GPUs; `u32::MAX` is all that are free.
     pub gpus: u32,
     /// Each worker is an interpreter of its own.
     pub spawns_fresh: bool,
@@ -184,13 +184,22 @@ pub struct Grant {
     pub workers: u32,
     /// How long they can be used, nanoseconds; `u64::MAX` is until it is given back.
     pub ends_in_ns: u64,
+    /// Bytes of memory that its tasks may ask for; `u64::MAX` is not known.
+    pub memory: u64,
+    /// GPUs that its tasks may ask for, a bit each.
+    pub gpus: u16,
 }
 
 impl Grant {
+    /// No worker: what a client gives its nodes.
+    pub const NOTHING: Self =
+        Self { lease: 0, workers: 0, ends_in_ns: u64::MAX, memory: 0, gpus: 0 };
+
     /// Appends the message.
     pub fn write(&self, out: &mut Vec<u8>) -> usize {
         write_message(out, MessageKind::Grant, |out| {
-            put_words(out, [self.lease, u64::from(self.workers), self.ends_in_ns]);
+            let counts = u64::from(self.workers) | (u64::from(self.gpus) << 32);
+            put_words(out, [self.lease, counts, self.ends_in_ns, self.memory]);
         })
     }
 
@@ -198,10 +207,11 @@ impl Grant {
     ///
     /// # Errors
     /// [`FrameError::Truncated`].
-    #[expect(clippy::cast_possible_truncation, reason = "the high half is reserved")]
+    #[expect(clippy::cast_possible_truncation, reason = "fields of packed words")]
     pub fn read(body: &[u8]) -> Result<Self, FrameError> {
-        let [lease, workers, ends_in_ns] = Reader::new(body).words()?;
-        Ok(Self { lease, workers: workers as u32, ends_in_ns })
+        let [lease, counts, ends_in_ns, memory] = Reader::new(body).words()?;
+        let (workers, gpus) = (counts as u32, (counts >> 32) as u16);
+        Ok(Self { lease, workers, ends_in_ns, memory, gpus })
     }
 }
 
@@ -240,7 +250,7 @@ mod tests {
             program: b"program".to_vec(),
             world: b"world".to_vec(),
         };
-        let grant = Grant { lease: 1, workers: 2, ends_in_ns: 3 };
+        let grant = Grant { lease: 1, workers: 2, ends_in_ns: 3, memory: 4, gpus: 5 };
         let mut chunk = Vec::new();
         greeting().write(&mut chunk);
         ask.write(&mut chunk);

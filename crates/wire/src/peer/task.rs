@@ -1,7 +1,7 @@
 //! A task on its way to another node.
 
 use super::{MessageKind, ParentResults, Parted, Reader, put_words, write_message};
-use crate::{Attempt, ContextId, FrameError, FunctionId, TaskId};
+use crate::{Attempt, ContextId, Demand, FrameError, FunctionId, TaskId};
 
 /// What a task asks for besides its call. Times are nanoseconds; `u64::MAX` is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub struct TaskLimits {
     pub priority: i32,
     /// The context it runs in.
     pub context: ContextId,
+    /// What it needs besides a worker.
+    pub demand: Demand,
 }
 
 /// A task, read where it lies.
@@ -60,6 +62,7 @@ impl<'a> TaskMessage<'a> {
                     | (u64::from(limits.context.0) << 32);
                 let times = [limits.deadline_left_ns, limits.timeout_ns, limits.grace_ns, urgency];
                 put_words(out, times);
+                put_words(out, limits.demand.words());
             }
             fill(out);
         })
@@ -84,6 +87,7 @@ impl<'a> TaskMessage<'a> {
                 grace_ns,
                 priority: (urgency as u32).cast_signed(),
                 context: ContextId((urgency >> 32) as u32),
+                demand: Demand::from_words(reader.words()?),
             })
         };
         let left = (word >> 48) as u16;
@@ -130,6 +134,7 @@ mod tests {
             grace_ns: 3,
             priority: -4,
             context: ContextId(5),
+            demand: Demand { cores: 6, gpus: 7, memory: 8 },
         };
         let mut chunk = Vec::new();
         let name = (TaskId::new(1, 2), FunctionId(3), Attempt(4));

@@ -11,7 +11,6 @@ are: an attribute more on each would cost every task a dictionary.
 from __future__ import annotations
 
 import functools
-import math
 from typing import TYPE_CHECKING
 
 import gristmill
@@ -24,6 +23,7 @@ from gristmill.parsl.executors.blocks import (
     placement_of,
     preload_of_parsl,
 )
+from gristmill.parsl.executors.specification import Specification, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
 #: Of how many different specifications the options are kept: programs have a few levels of priority, not thousands.
 _SPECIFICATIONS_MAX = 256
-#: Priorities are within this distance of 0.
-PRIORITY_MAX = 2**30 - 1
-_KEYS = frozenset({"priority", "walltime"})
 
 
 class _Engine(gristmill.Executor):
@@ -77,8 +74,9 @@ class GristmillExecutor(ParslExecutor):
     :param max_idletime: that of the configuration if ``None``; 120 seconds under Parsl's own kernel.
 
     A task's ``parsl_resource_specification`` may hold ``priority``, an integer of which the lower runs earlier and all
-    before the tasks without one, and ``walltime``, the seconds after which it is interrupted, also inside compiled
-    code, and its future raises ``gristmill.TaskTimeout``.
+    before the tasks without one; ``walltime``, the seconds after which it is interrupted, also inside compiled code,
+    and its future raises ``gristmill.TaskTimeout``; and ``cores``, ``gpus`` (also a share of one) and ``memory`` in
+    megabytes, as ``gristmill.Executor.options`` has them.
     """
 
     def __init__(
@@ -158,7 +156,7 @@ class GristmillExecutor(ParslExecutor):
         self._options = functools.lru_cache(_SPECIFICATIONS_MAX)(self._make_options)
         # What most tasks are submitted through, looked up once.
         self._submit = (
-            self._options(None, None).submit if self.loss_retries else self._engine.submit
+            self._options(Specification()).submit if self.loss_retries else self._engine.submit
         )
         if self.provider is not None and placement is not None and self.provider.init_blocks:
             # Memory is what an engine starts for if there is no task: jobs are to be in the queue by then.
@@ -192,7 +190,7 @@ class GristmillExecutor(ParslExecutor):
             trust_contents(func)
             self._function = func
         if resource_specification:
-            return self._options(*_read(resource_specification)).submit(func, *args, **kwargs)
+            return self._options(read(resource_specification)).submit(func, *args, **kwargs)
         return self._submit(func, *args, **kwargs)
 
     def make_lane(self, config: Any, tells: bool = False) -> _native.AppLane:
@@ -232,32 +230,6 @@ class GristmillExecutor(ParslExecutor):
             self._function = None
         super().shutdown()
 
-    def _make_options(self, priority: int | None, walltime: float | None) -> gristmill.TaskOptions:
+    def _make_options(self, specification: Specification) -> gristmill.TaskOptions:
         assert self._engine is not None, "started"
-        return self._engine.options(
-            timeout=walltime,
-            loss_retries=self.loss_retries,
-            # Lower runs earlier here, higher in the engine, and tasks without a priority come last.
-            priority=0 if priority is None else PRIORITY_MAX + 1 - priority,
-        )
-
-
-def _read(specification: dict[str, Any]) -> tuple[int | None, float | None]:
-    """The priority and the walltime of a resource specification. Raises ``InvalidResourceSpecification``."""
-    from gristmill.parsl.errors import InvalidResourceSpecification
-
-    unknown = specification.keys() - _KEYS
-    if unknown:
-        raise InvalidResourceSpecification(set(unknown), "known are priority and walltime")
-    priority, walltime = specification.get("priority"), specification.get("walltime")
-    if not (priority is None or (type(priority) is int and abs(priority) <= PRIORITY_MAX)):
-        raise InvalidResourceSpecification(
-            {"priority"}, f"it is an integer of at most {PRIORITY_MAX} either side of 0"
-        )
-    if not (walltime is None or _is_duration(walltime)):
-        raise InvalidResourceSpecification({"walltime"}, "it is a positive number of seconds")
-    return priority, walltime
-
-
-def _is_duration(value: object) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value) and value > 0
+        return self._engine.options(loss_retries=self.loss_retries, **specification.options())

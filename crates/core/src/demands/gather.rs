@@ -1,0 +1,143 @@
+//! How a task comes to its workers' places.
+
+use gristmill_wire::Demand;
+
+use super::{Kinds, LOOKS_MAX};
+use crate::place::Placed;
+use crate::port::Port;
+use crate::slots::SlotState;
+use crate::task::State;
+use crate::{Core, NONE};
+
+impl Core {
+    /// Runs all that can be run, one after the other.
+    pub(super) fn gather_all(&mut self, port: &mut impl Port) {
+        while self.demands.first != NONE || self.begin_to_gather() {
+            let index = self.demands.first;
+            self.hold_idle(index);
+            self.hold_busy(index, port);
+            let Some(slot) = self.gathered(index, port) else { return };
+            if !self.run_gathered(slot, index, port) {
+                return;
+            }
+        }
+    }
+
+    /// Lets the first task gather for which memory and GPUs are there.
+    fn begin_to_gather(&mut self) -> bool {
+        let mut short = Kinds::default();
+        let waiting: Vec<u32> = self.demands.queue.iter(&self.tasks).take(LOOKS_MAX).collect();
+        for index in waiting {
+            let kinds = Kinds::of(&self.demand(index));
+            if short.meets(kinds) {
+                continue;
+            }
+            if self.begin_claim(index) {
+                self.demands.first = index;
+                return true;
+            }
+            short.add(kinds);
+        }
+        false
+    }
+
+    fn held(&self, index: u32) -> usize {
+        self.slots.iter().filter(|slot| slot.holder == index).count()
+    }
+
+    /// Whether a place could be a task's: not of a worker that is used up, or whose stack waits.
+    fn is_holdable(&self, place: usize) -> bool {
+        let slot = &self.slots[place];
+        let limit = self.config.tasks_per_worker_max;
+        slot.state == SlotState::Ready
+            && slot.holder == NONE
+            && slot.waiting == 0
+            && (limit == 0 || slot.sent < limit)
+            && self.is_usable(place)
+    }
+
+    /// Takes the places of workers that have nothing to do, if need be instead of others.
+    fn hold_idle(&mut self, index: u32) {
+        let places = usize::from(self.demand(index).places());
+        for place in 0..self.live_end {
+            if !self.slots[place].is_idle() || !self.is_holdable(place) {
+                continue;
+            }
+            if self.held(index) == places {
+                let busy = |place: &usize| {
+                    self.slots[*place].holder == index && !self.slots[*place].is_idle()
+                };
+                let Some(other) = (0..self.slots.len()).find(busy) else { return };
+                self.slots[other].holder = NONE;
+                self.has_fresh = true;
+            }
+            self.slots[place].holder = index;
+        }
+    }
+
+    /// Takes places whose workers will have nothing to do soon: what waits there goes elsewhere.
+    fn hold_busy(&mut self, index: u32, port: &mut impl Port) {
+        let places = usize::from(self.demand(index).places());
+        while self.held(index) < places {
+            let holdable = (0..self.live_end).filter(|&place| self.is_holdable(place));
+            let Some(place) = holdable.min_by_key(|&place| self.slots[place].backlog_ns) else {
+                return;
+            };
+            self.slots[place].holder = index;
+            let unclaimed = self.unclaimed(place, port);
+            let taken = self.recall(place, &unclaimed, port);
+            self.return_all(&taken, port);
+        }
+    }
+
+    /// The worker for a task that has all its places: one that has used its GPUs before, or none. Others are replaced,
+    /// since a process keeps the GPUs that it has used first.
+    fn gathered(&mut self, index: u32, port: &mut impl Port) -> Option<usize> {
+        let Demand { gpus, .. } = self.demand(index);
+        let devices = self.claim(index)?.devices;
+        let places = usize::from(self.demand(index).places());
+        let has =
+            |place: &usize| self.slots[*place].holder == index && self.slots[*place].is_idle();
+        let held: Vec<usize> = (0..self.live_end).filter(has).collect();
+        if held.len() < places {
+            return None;
+        }
+        if gpus == 0 {
+            return Some(held[0]);
+        }
+        let with = |set: u16| held.iter().copied().find(|&place| self.slots[place].devices == set);
+        let found = with(devices).or_else(|| with(0));
+        if found.is_none() {
+            self.retire(held[0], port);
+        }
+        found
+    }
+
+    /// Sends a task that has everything; false: its ring is full.
+    fn run_gathered(&mut self, slot: usize, index: u32, port: &mut impl Port) -> bool {
+        let demand = self.demand(index);
+        self.dequeue_demanding(index);
+        self.demands.first = NONE;
+        self.tasks[index].state = State::Loose;
+        if self.send(slot, index, port) == Placed::Full {
+            self.queue_demanding(index, true);
+            self.demands.first = index;
+            return false;
+        }
+        if self.tasks[index].state == State::Sent {
+            self.demands.lent_places += u64::from(demand.places()) - 1;
+            if demand.gpus > 0 {
+                self.slots[slot].devices = self.claim(index).map_or(0, |claim| claim.devices);
+            }
+        }
+        true
+    }
+
+    /// A demanding task has left its worker: all that it had is free.
+    pub(crate) fn leave_places(&mut self, index: u32) {
+        if self.claim(index).is_some() {
+            self.demands.lent_places -= u64::from(self.demand(index).places()) - 1;
+            self.end_claim(self.tasks[index].extra);
+        }
+    }
+}

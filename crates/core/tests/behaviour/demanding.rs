@@ -1,0 +1,155 @@
+//! Tasks that need more than a worker.
+
+use gristmill_core::{Config, Origin, Status, SubmitError, Supply, TaskId, TaskOptions};
+use gristmill_wire::Demand;
+use gristmill_wire::Verdict::Returned;
+
+use crate::fake::{Engine, engine, engine_with};
+
+fn with_gpus(workers: u16, gpus: u16) -> Engine {
+    let supply = Supply { memory: 100, gpus };
+    engine_with(Config { workers, spare_max: 0, supply, ..Config::default() })
+}
+
+fn submit(engine: &mut Engine, demand: Demand) -> TaskId {
+    engine.submit_with(TaskOptions { demand, ..TaskOptions::default() })
+}
+
+const WIDE: Demand = Demand { cores: 2, ..Demand::NONE };
+const MEMORY: Demand = Demand { memory: 60, ..Demand::NONE };
+
+const fn gpus(gpus: u32) -> Demand {
+    Demand { gpus, ..Demand::NONE }
+}
+
+#[test]
+fn a_wide_task_runs_alone_and_others_wait_for_its_places() {
+    let mut engine = engine(2);
+    let wide = submit(&mut engine, WIDE);
+    let small = engine.submit();
+    assert!(engine.is_sent(wide) && !engine.is_sent(small));
+    let _outcome = engine.answer(wide, Returned);
+    assert!(engine.is_sent(small));
+}
+
+#[test]
+fn a_stream_of_small_tasks_does_not_keep_a_wide_one_from_running() {
+    let mut engine = engine(2);
+    engine.teach(1_000);
+    let mut small: Vec<TaskId> = (0..6).map(|_| engine.submit()).collect();
+    engine.start(small[0]);
+    let wide = submit(&mut engine, WIDE);
+    while !engine.is_sent(wide) {
+        small.push(engine.submit());
+        let runs = engine.port.sent.first().expect("a small one runs before").task;
+        let _outcome = engine.answer(runs, Returned);
+        engine.core.audit();
+        assert!(small.len() < 20, "at most what was in the rings comes before it");
+    }
+    let _outcome = engine.answer(wide, Returned);
+    assert_eq!(engine.status(wide), Some(Status::Succeeded));
+}
+
+#[test]
+fn memory_is_given_once() {
+    let mut engine = with_gpus(2, 0);
+    let (one, other) = (submit(&mut engine, MEMORY), submit(&mut engine, MEMORY));
+    let small = engine.submit();
+    assert!(engine.is_sent(one) && !engine.is_sent(other) && engine.is_sent(small));
+    let _outcome = engine.answer(one, Returned);
+    assert!(engine.is_sent(other));
+}
+
+#[test]
+fn who_needs_something_else_does_not_wait_for_those_short_of_memory() {
+    let mut engine = with_gpus(3, 1);
+    let (one, other) = (submit(&mut engine, MEMORY), submit(&mut engine, MEMORY));
+    let gpu = submit(&mut engine, gpus(1000));
+    assert!(engine.is_sent(one) && !engine.is_sent(other) && engine.is_sent(gpu));
+}
+
+#[test]
+fn shares_of_a_gpu_are_packed_and_whole_ones_are_nobody_elses() {
+    let mut engine = with_gpus(4, 0b11);
+    let halves = [(); 2].map(|()| submit(&mut engine, gpus(500)));
+    let whole = submit(&mut engine, gpus(1000));
+    let late = submit(&mut engine, gpus(250));
+    assert!(engine.is_sent(halves[0]) && engine.is_sent(halves[1]) && engine.is_sent(whole));
+    assert!(!engine.is_sent(late), "one GPU is shared by two halves, the other one is taken");
+    let devices = |engine: &Engine, task| engine.record(task).devices;
+    assert_eq!(devices(&engine, halves[0]), devices(&engine, halves[1]));
+    assert_eq!(devices(&engine, halves[0]) | devices(&engine, whole), 0b11);
+    let _outcome = engine.answer(halves[0], Returned);
+    assert!(engine.is_sent(late));
+}
+
+#[test]
+fn a_worker_that_has_used_other_gpus_is_replaced() {
+    let mut engine = with_gpus(1, 0b11);
+    let one = submit(&mut engine, gpus(1000));
+    let _outcome = engine.answer(one, Returned);
+    let again = submit(&mut engine, gpus(1000));
+    assert!(engine.is_sent(again), "the same GPU is taken again, which spares a start");
+    let _outcome = engine.answer(again, Returned);
+    let both = submit(&mut engine, gpus(2000));
+    assert!(!engine.is_sent(both));
+    assert_eq!(engine.port.retired, [0]);
+    engine.lose(0);
+    engine.pass(100_000_000);
+    engine.up(0);
+    assert_eq!(engine.record(both).devices, 0b11);
+}
+
+#[test]
+fn what_a_lost_worker_ran_gives_back_what_it_had() {
+    let mut engine = with_gpus(2, 0b1);
+    let first = submit(&mut engine, Demand { cores: 2, gpus: 1000, memory: 60 });
+    engine.start(first);
+    engine.lose(engine.record(first).slot);
+    assert_eq!(engine.status(first), Some(Status::Lost));
+    engine.core.audit();
+    let next = submit(&mut engine, Demand { gpus: 1000, memory: 60, ..Demand::NONE });
+    assert!(engine.is_sent(next));
+}
+
+#[test]
+fn one_that_is_cancelled_while_it_gathers_lets_go() {
+    let mut engine = engine(2);
+    let small = engine.submit();
+    engine.start(small);
+    let wide = submit(&mut engine, WIDE);
+    let waiting = engine.submit();
+    assert!(!engine.is_sent(waiting));
+    let mode = gristmill_core::CancelMode::Unstarted;
+    let _outcome = engine.core.cancel(wide, mode, engine.now, &mut engine.port);
+    assert!(engine.is_sent(waiting));
+    engine.core.audit();
+}
+
+#[test]
+fn what_can_never_run_is_refused_at_once() {
+    let mut engine = with_gpus(2, 0b1);
+    let mut refused = |demand| {
+        let options = TaskOptions { demand, ..TaskOptions::default() };
+        engine.submit_as(&[], Some(options), Origin::External).expect_err("it never fits")
+    };
+    let text = |error: SubmitError| error.to_string();
+    let wide = refused(Demand { cores: 3, ..Demand::NONE });
+    assert_eq!(text(wide), "the task needs 3 workers' places, and there are 2");
+    let memory = refused(Demand { memory: 101, ..Demand::NONE });
+    assert_eq!(text(memory), "the task needs 101 bytes of memory, and there are 100");
+    let more = refused(gpus(2000));
+    assert_eq!(text(more), "the task needs 2000 thousandths of a GPU, and there are 1000");
+}
+
+#[test]
+fn a_child_that_needs_what_its_waiting_parent_has_is_an_error_and_not_a_hang() {
+    let mut engine = with_gpus(2, 0b1);
+    let parent = submit(&mut engine, gpus(1000));
+    engine.start(parent);
+    let slot = engine.core.task(parent).unwrap().slot.unwrap();
+    let options = TaskOptions { demand: gpus(500), ..TaskOptions::default() };
+    let child = engine.submit_as(&[], Some(options), Origin::Nested { slot, parent }).unwrap();
+    engine.core.waiting(slot, parent, true, engine.now, &mut engine.port);
+    assert_eq!(engine.status(child), Some(Status::Refused));
+}

@@ -1,0 +1,34 @@
+"""What a worker tells the libraries and programs in it of the GPUs and cores that its task has.
+
+A process keeps the GPUs that its libraries saw first: the engine gives it the same ones ever after.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+from gristmill import _world
+from gristmill._nodes import affinity
+from gristmill._resources import visible
+
+#: What the libraries of each maker are told by; oneAPI, CUDA, and HIP, which reads that of CUDA too.
+_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
+#: What this process was given.
+_given = {name: visible(os.environ.get(name, "")) for name in _VARIABLES}
+
+
+def equip(devices: int, places: int) -> None:
+    """Lets the task see these GPUs, a bit each, and use the cores of so many workers."""
+    numbers = [number for number in range(devices.bit_length()) if devices >> number & 1]
+    if numbers:
+        for name, given in _given.items():
+            names = [given[number] if number < len(given) else str(number) for number in numbers]
+            os.environ[name] = ",".join(names)
+    threads = _world.threads_of_worker() * places
+    for name in _world.THREAD_VARIABLES:
+        os.environ[name] = str(threads)
+    if _world.has_threaded_libraries(sys.modules):
+        importlib.import_module("threadpoolctl").threadpool_limits(threads)
+    affinity.widen(places > 1)

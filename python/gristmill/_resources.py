@@ -1,0 +1,103 @@
+"""What tasks may ask for besides a worker: how it is written, and how much of it this machine has."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+
+#: More GPUs of one node are not told apart.
+GPUS_MAX = 16
+#: Parts that a GPU can be shared in.
+_PARTS = 1000
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_UNITS |= {f"{unit}i": 2 ** (10 * power) for power, unit in enumerate("kmgt", 1)}
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?i?)b?", re.IGNORECASE)
+
+
+def demand(cores: int, gpus: float, memory: int | str | None) -> tuple[int, int, int]:
+    """What a task asks for, as the engine counts it: workers' places, thousandths of a GPU, bytes.
+
+    Raises ``ValueError`` for what no task can have.
+    """
+    if isinstance(cores, bool) or not isinstance(cores, int) or not 1 <= cores < 2**16:
+        raise ValueError(f"cores must be a whole number of at least 1, not {cores!r}")
+    parts = round(gpus * _PARTS)
+    is_whole = parts % _PARTS == 0
+    if not 0 <= parts <= GPUS_MAX * _PARTS or (parts == 0) != (gpus == 0):
+        raise ValueError(f"gpus must be between 0.001 and {GPUS_MAX}, or 0, not {gpus!r}")
+    if parts > _PARTS and not is_whole:
+        raise ValueError(f"gpus must be a share of one or a whole number, not {gpus!r}")
+    return cores, parts, 0 if memory is None else size(memory)
+
+
+def size(memory: int | str) -> int:
+    """Bytes of a number of bytes, or of a text such as ``"4GB"`` or ``"512 MiB"``. Raises ``ValueError``."""
+    if isinstance(memory, str):
+        match = _SIZE.fullmatch(memory.strip())
+        if match is not None:
+            return int(float(match[1]) * _UNITS[match[2].lower()])
+    elif not isinstance(memory, bool) and isinstance(memory, int) and 0 < memory < 2**63:
+        return memory
+    raise ValueError(f'memory must be a number of bytes, or a text such as "4GB", not {memory!r}')
+
+
+def memory_size() -> int:
+    """Bytes of memory that this process and its children may use: the machine's, or less where a cgroup says so."""
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+    return min([machine, *_cgroup_limits()])
+
+
+def _cgroup_limits() -> list[int]:
+    """What the cgroups above this process allow (cgroup v2)."""
+    limits = []
+    try:
+        with open("/proc/self/cgroup") as file:
+            paths = [line.strip()[3:] for line in file if line.startswith("0::")]
+    except OSError:
+        return []
+    for path in paths:
+        while True:
+            try:
+                with open(f"/sys/fs/cgroup{path}/memory.max") as file:
+                    text = file.read().strip()
+            except OSError:
+                text = ""
+            if text.isdigit():
+                limits.append(int(text))
+            if path in ("", "/"):
+                break
+            path = os.path.dirname(path)
+    return limits
+
+
+def gpu_count() -> int:
+    """How many GPUs programs started here see."""
+    for variable in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
+        if variable in os.environ:
+            return min(GPUS_MAX, len(visible(os.environ[variable])))
+    found = glob.glob("/proc/driver/nvidia/gpus/*") or glob.glob("/dev/nvidia[0-9]*")
+    return min(GPUS_MAX, len(found) or _amd_count())
+
+
+def visible(text: str) -> list[str]:
+    """The devices that such a variable names: those before the first that is none."""
+    devices = []
+    for device in text.split(","):
+        if not device.strip() or device.strip() in ("-1", "NoDevFiles"):
+            break
+        devices.append(device.strip())
+    return devices
+
+
+def _amd_count() -> int:
+    count = 0
+    for path in glob.glob("/sys/class/kfd/kfd/topology/nodes/*/properties"):
+        try:
+            with open(path) as file:
+                count += any(
+                    line.split()[0] == "simd_count" and line.split()[1] != "0" for line in file
+                )
+        except (OSError, IndexError):
+            continue
+    return count

@@ -1,0 +1,71 @@
+"""What an app may ask for with ``parsl_resource_specification``."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from gristmill import _resources
+from gristmill.parsl.errors import InvalidResourceSpecification
+
+if TYPE_CHECKING:
+    from typing import Any
+
+#: Priorities are within this distance of 0.
+PRIORITY_MAX = 2**30 - 1
+#: Parsl counts memory in these, bytes.
+_MEGABYTE = 10**6
+
+
+class Specification(NamedTuple):
+    """What one task asks for; the names are Parsl's."""
+
+    #: Lower runs earlier, and tasks without one run last.
+    priority: int | None = None
+    #: Seconds.
+    walltime: float | None = None
+    cores: int = 1
+    gpus: float = 0
+    #: Megabytes.
+    memory: int = 0
+
+    def options(self) -> dict[str, Any]:
+        """The same in the words of ``gristmill.Executor.options``."""
+        return {
+            "timeout": self.walltime,
+            # Higher runs earlier there.
+            "priority": 0 if self.priority is None else PRIORITY_MAX + 1 - self.priority,
+            "cores": self.cores,
+            "gpus": self.gpus,
+            "memory": self.memory * _MEGABYTE or None,
+        }
+
+
+def read(specification: dict[str, Any]) -> Specification:
+    """Checks a specification. Raises ``InvalidResourceSpecification``."""
+    unknown = specification.keys() - set(Specification._fields)
+    if unknown:
+        known = ", ".join(Specification._fields)
+        raise InvalidResourceSpecification(set(unknown), f"known are {known}")
+    one = Specification(**specification)
+    if not (
+        one.priority is None or (type(one.priority) is int and abs(one.priority) <= PRIORITY_MAX)
+    ):
+        raise InvalidResourceSpecification(
+            {"priority"}, f"it is an integer of at most {PRIORITY_MAX} either side of 0"
+        )
+    if not (one.walltime is None or _is_duration(one.walltime)):
+        raise InvalidResourceSpecification({"walltime"}, "it is a positive number of seconds")
+    if type(one.memory) is not int or one.memory < 0:
+        raise InvalidResourceSpecification({"memory"}, "it is a whole number of megabytes")
+    try:
+        _resources.demand(one.cores, one.gpus, None)
+    except (TypeError, ValueError) as error:
+        raise InvalidResourceSpecification(
+            {"cores", "gpus"} & specification.keys(), str(error)
+        ) from error
+    return one
+
+
+def _is_duration(value: object) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value) and value > 0
