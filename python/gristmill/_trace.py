@@ -49,7 +49,7 @@ class Sample:
         if place < self._size:
             self.futures[place] = future
 
-    def tags(self) -> list[dict[str, int]]:
+    def tags(self) -> list[dict[str, Any]]:
         """The tags of those that have run."""
         found = (future.tags() for future in self.futures if future.done())
         return [tags for tags in found if "drained" in tags and "started" in tags]

@@ -172,6 +172,11 @@ impl TagTimes {
         Self { tags, scale }
     }
 
+    /// How ready its worker was, if it has run.
+    pub fn temperature(&self) -> Option<&'static str> {
+        (self.tags.started_ticks != 0).then(|| self.tags.temperature.name())
+    }
+
     /// Name and time of each border, in the order of a task's life.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let tags = &self.tags;

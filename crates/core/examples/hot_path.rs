@@ -81,6 +81,7 @@ fn answer_all(core: &mut Core, port: &mut Rings) -> u64 {
                 attempt: gristmill_wire::Attempt(attempt),
                 verdict: Verdict::Returned,
                 payload: PayloadKind::Inline,
+                temperature: gristmill_wire::Temperature::Hot,
                 started_ticks: 200,
                 claimed_before: Span::from_ticks(1),
                 ran: Span::from_ticks(40),

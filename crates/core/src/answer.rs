@@ -1,6 +1,6 @@
 //! What workers answer.
 
-use gristmill_wire::{AnswerFrame, SlotId, Span, Verdict};
+use gristmill_wire::{AnswerFrame, SlotId, Span, Temperature, Verdict};
 
 use crate::finish::Run;
 use crate::machine::Phase;
@@ -49,6 +49,8 @@ impl Core {
             return AnswerOutcome::Requeued;
         }
         let run = self.observe(index, frame, port.ticks());
+        let calls = u64::from(self.calls(index));
+        self.counts.temperatures[run.temperature as usize] += calls * u64::from(run.has_started);
         let outcome = if frame.verdict == Verdict::Returned {
             self.finish_run(index, (Status::Succeeded, Content::Payload(payload)), &run, port);
             AnswerOutcome::Finished(Status::Succeeded)
@@ -101,7 +103,10 @@ impl Core {
         if !crate::HAS_TAGS {
             return Run { has_started: frame.verdict.has_started(), ..Run::default() };
         }
+        let came_up = self.slots[usize::from(task.slot)].ready_ticks;
+        let is_cold = came_up > task.submitted_ticks;
         Run {
+            temperature: if is_cold { Temperature::Cold } else { frame.temperature },
             started_ticks: frame.started_ticks,
             claimed_before: frame.claimed_before,
             ran: frame.ran,

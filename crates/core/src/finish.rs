@@ -2,7 +2,7 @@
 //!
 //! Nothing here recurses: a chain of a million failed tasks is a worklist.
 
-use gristmill_wire::{Span, TaskId};
+use gristmill_wire::{Span, TaskId, Temperature};
 
 use crate::outcome::Content;
 use crate::port::Port;
@@ -17,6 +17,7 @@ pub(crate) struct Run {
     pub ran: Span,
     pub published_after: Span,
     pub drained_after: Span,
+    pub temperature: Temperature,
     pub has_started: bool,
 }
 
@@ -66,6 +67,7 @@ impl Core {
             task.sequence = run.published_after.bits();
             task.first_parent = run.drained_after.bits();
         }
+        task.set_temperature(run.temperature);
         if run.has_started {
             task.flags |= flag::STARTED;
         }

@@ -21,6 +21,7 @@ impl Core {
         self.set_state(place, SlotState::Ready);
         self.slots[place].epoch = epoch;
         self.slots[place].idle_since = now;
+        self.slots[place].ready_ticks = port.ticks();
         self.pump(port);
         self.use_idle(place, port);
         self.wind_down(port);

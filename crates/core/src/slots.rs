@@ -49,6 +49,8 @@ pub(crate) struct Slot {
     pub holder: u32,
     /// The GPUs that its process has used, a bit each.
     pub devices: u16,
+    /// When its process was ready, clock ticks.
+    pub ready_ticks: u64,
     /// Since when nothing is in flight.
     pub idle_since: u64,
     /// The task because of which it was killed.
@@ -72,6 +74,7 @@ impl Slot {
             nested: List::EMPTY,
             holder: NONE,
             devices: 0,
+            ready_ticks: 0,
             idle_since: 0,
             killed_for: None,
         }

@@ -1,6 +1,6 @@
 //! What can be told of a machine and of a task, without changing either.
 
-use gristmill_wire::{Attempt, FunctionId, PeerId, SlotId, Span, TaskId};
+use gristmill_wire::{Attempt, FunctionId, PeerId, SlotId, Span, TaskId, Temperature};
 
 use crate::options::Origin;
 use crate::outcome::{Outcome, Status};
@@ -27,6 +27,8 @@ pub struct Tags {
     /// From the submission until the answer was drained; resolution: one reading per batch of
     /// answers.
     pub drained_after: Span,
+    /// How ready its worker was.
+    pub temperature: Temperature,
 }
 
 /// One task, as it is.
@@ -87,6 +89,8 @@ pub struct Stats {
     pub submitted: u64,
     /// Final tasks by [`Status`].
     pub finished: [u64; Status::COUNT],
+    /// Runs by [`Temperature`].
+    pub temperatures: [u64; Temperature::COUNT],
     /// Attempts after the function raised.
     pub retries: u64,
     /// Attempts after a loss.

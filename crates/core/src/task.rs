@@ -6,7 +6,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use gristmill_wire::{Attempt, FunctionId, Span, TaskId};
+use gristmill_wire::{Attempt, FunctionId, Span, TaskId, Temperature};
 
 use crate::estimate::Cost;
 use crate::outcome::Content;
@@ -51,6 +51,10 @@ pub(crate) mod flag {
     pub const DECLINED: u8 = 32;
     /// Its deadline has been dealt with.
     pub const EXPIRED: u8 = 64;
+    /// Final: its worker slept when it came (the bit of [`WAITING`]).
+    pub const WARM: u8 = WAITING;
+    /// Final: its worker had to be started first (the bit of [`DECLINED`]).
+    pub const COLD: u8 = DECLINED;
     /// Final: user code had begun.
     pub const STARTED: u8 = 128;
     /// What a new attempt starts without.
@@ -117,7 +121,27 @@ impl Task {
             ran: Span::from_bits(after(self.next)),
             published_after: Span::from_bits(after(self.sequence)),
             drained_after: Span::from_bits(after(self.first_parent)),
+            temperature: self.temperature(),
         }
+    }
+
+    /// How ready the worker of a final task was.
+    fn temperature(&self) -> Temperature {
+        match (self.state == State::Final, self.has(flag::COLD), self.has(flag::WARM)) {
+            (true, true, _) => Temperature::Cold,
+            (true, false, true) => Temperature::Warm,
+            _ => Temperature::Hot,
+        }
+    }
+
+    /// Notes how ready the worker of a task was that is final now.
+    pub const fn set_temperature(&mut self, temperature: Temperature) {
+        self.flags &= !(flag::WARM | flag::COLD);
+        self.flags |= match temperature {
+            Temperature::Hot => 0,
+            Temperature::Warm => flag::WARM,
+            Temperature::Cold => flag::COLD,
+        };
     }
 }
 

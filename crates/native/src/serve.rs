@@ -9,7 +9,7 @@ use gristmill_keeper::{WorkerSetup, become_worker};
 use std::sync::Arc;
 
 use gristmill_shm::{Segment, WorkerArena};
-use gristmill_worker::{Running, Worker, WorkerOptions};
+use gristmill_worker::{Running, Window, Worker, WorkerOptions};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 
@@ -57,9 +57,9 @@ pub fn serve(
     let arena = WorkerArena::open(arena, gristmill_wire::SlotId(slot))
         .map_err(|error| broken(error.to_string()))?;
     let arena = Arc::new(arena);
-    let spin = Duration::try_from_secs_f64(spin_us.max(0.0) / 1e6).unwrap_or_default();
+    let window = Duration::try_from_secs_f64(spin_us / 1e6).map_or(Window::Learned, Window::Fixed);
     let result_rest = segment.tick_scale().from_ns(RESULT_REST_NS);
-    let options = WorkerOptions { spin, stack_max: stack_max(), result_rest };
+    let options = WorkerOptions { window, stack_max: stack_max(), result_rest };
     let callee = PythonCallee::new(py, Arc::clone(&arena))?;
     let worker = Rc::new(Worker::new(lane, arena, callee, options));
     crate::nested::set_worker(&worker);

@@ -152,6 +152,7 @@ impl Worker {
             attempt: record.attempt,
             verdict,
             payload: PayloadKind::Inline,
+            temperature: gristmill_wire::Temperature::Hot,
             started_ticks: started_at,
             claimed_before: Span::from_ticks(0),
             ran: Span::from_ticks(now - started_at),

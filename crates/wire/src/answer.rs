@@ -1,6 +1,6 @@
 //! The frame of an answer: what became of a task that a worker was sent.
 
-use crate::{Attempt, FrameError, PayloadKind, Span, TaskId};
+use crate::{Attempt, FrameError, PayloadKind, Span, TaskId, Temperature};
 
 /// Words of an [`AnswerFrame`].
 pub const ANSWER_WORDS: usize = 5;
@@ -59,6 +59,8 @@ pub struct AnswerFrame {
     pub verdict: Verdict,
     /// Where the payload's bytes are.
     pub payload: PayloadKind,
+    /// How ready the worker was.
+    pub temperature: Temperature,
     /// When the user's code began, clock ticks; when it was decided, if it did not begin.
     pub started_ticks: u64,
     /// From the claim to the start.
@@ -83,7 +85,8 @@ impl AnswerFrame {
             self.sequence as u64
                 | ((self.attempt.0 as u64) << 32)
                 | ((self.verdict as u64) << 40)
-                | ((self.payload as u64) << 48),
+                | ((self.payload as u64) << 48)
+                | ((self.temperature as u64) << 56),
             self.started_ticks,
             self.claimed_before.bits() as u64 | ((self.ran.bits() as u64) << 32),
             self.published_after.bits() as u64 | ((self.payload_size as u64) << 32),
@@ -102,6 +105,7 @@ impl AnswerFrame {
             attempt: Attempt((words[1] >> 32) as u8),
             verdict: Verdict::from_byte((words[1] >> 40) as u8)?,
             payload: PayloadKind::from_byte((words[1] >> 48) as u8)?,
+            temperature: Temperature::from_byte((words[1] >> 56) as u8),
             started_ticks: words[2],
             claimed_before: Span::from_bits(words[3] as u32),
             ran: Span::from_bits((words[3] >> 32) as u32),
@@ -124,6 +128,7 @@ mod tests {
             attempt: Attempt(4),
             verdict: Verdict::Raised,
             payload: PayloadKind::Inline,
+            temperature: Temperature::Warm,
             started_ticks: 5,
             claimed_before: Span::from_ticks(6),
             ran: Span::from_ticks(7),
@@ -132,7 +137,7 @@ mod tests {
         };
         let bytes: Vec<u8> = frame.words().iter().flat_map(|word| word.to_le_bytes()).collect();
         let golden = [
-            1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 2, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 7,
+            1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 2, 0, 1, 5, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 7,
             0, 0, 0, 8, 0, 0, 0, 9, 0, 0, 0,
         ];
         assert_eq!(bytes, golden);

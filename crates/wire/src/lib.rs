@@ -21,6 +21,7 @@ pub mod peer;
 mod record;
 mod span;
 mod task;
+mod temperature;
 
 pub use answer::{ANSWER_WORDS, AnswerFrame, Verdict};
 pub use arena::{ArenaDescriptor, BlockRange};
@@ -35,6 +36,7 @@ pub use task::{
     EXTENSION_WORDS, PARENT_WORDS, ParentEntry, PayloadKind, TASK_WORDS, TaskExtension, TaskFlags,
     TaskFrame,
 };
+pub use temperature::Temperature;
 
 /// The version of every layout in this crate; two ends with different versions refuse each other.
 pub const WIRE_VERSION: u32 = 1;

@@ -5,7 +5,9 @@
 //! that, or whose worker has died, reads as far as the worker has come.
 
 use gristmill_shm::{BeginError, WorkerLane};
-use gristmill_wire::{ANSWER_WORDS, AnswerFrame, Kind, PayloadKind, Span, TaskFrame, Verdict};
+use gristmill_wire::{
+    ANSWER_WORDS, AnswerFrame, Kind, PayloadKind, Span, TaskFrame, Temperature, Verdict,
+};
 
 use crate::run::WorkerEnd;
 
@@ -28,6 +30,7 @@ pub(crate) struct Answer<'a> {
     pub verdict: Verdict,
     pub payload: &'a [u8],
     pub is_arena: bool,
+    pub temperature: Temperature,
 }
 
 /// How long the worker sleeps at a time while the result ring is full.
@@ -44,6 +47,7 @@ pub(crate) fn write(lane: &mut WorkerLane, answer: &Answer<'_>) -> Result<(), Wo
         attempt: answer.frame.attempt,
         verdict: answer.verdict,
         payload: if answer.is_arena { PayloadKind::Arena } else { PayloadKind::Inline },
+        temperature: answer.temperature,
         started_ticks: started,
         claimed_before: Span::from_ticks(started.saturating_sub(claimed)),
         ran: Span::from_ticks(ended.saturating_sub(started)),

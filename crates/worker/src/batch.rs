@@ -54,6 +54,7 @@ impl<C: Callee> Worker<C> {
             verdict: if done > 0 { Verdict::Returned } else { Verdict::Skipped },
             payload: &[],
             is_arena: false,
+            temperature: task.temperature,
         };
         answer::write(&mut self.lane.borrow_mut(), &answer)?;
         self.control.progress().end(task.sequence);
@@ -159,7 +160,11 @@ mod tests {
         let arena = Arc::new(WorkerArena::open(descriptor, SlotId(0)).expect("an arena"));
         let callee = Echo { client: RefCell::new(client), meanwhile: Box::new(meanwhile) };
         let lane = segment.worker_lane(SlotId(0)).expect("a slot");
-        let options = WorkerOptions { spin: Duration::ZERO, stack_max: usize::MAX, result_rest: 0 };
+        let options = WorkerOptions {
+            window: crate::Window::Fixed(Duration::ZERO),
+            stack_max: usize::MAX,
+            result_rest: 0,
+        };
         let worker = Worker::new(lane, arena, callee, options);
         worker.run().expect("the rings are sound");
         let mut results = Vec::new();

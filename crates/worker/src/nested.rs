@@ -425,7 +425,11 @@ mod tests {
             is_broken: Cell::new(false),
         };
         let lane = segment.worker_lane(SlotId(0)).expect("a slot");
-        let options = WorkerOptions { spin: Duration::ZERO, stack_max: usize::MAX, result_rest: 0 };
+        let options = WorkerOptions {
+            window: crate::Window::Fixed(Duration::ZERO),
+            stack_max: usize::MAX,
+            result_rest: 0,
+        };
         let arena = ClientArena::create(1).expect("memory");
         let descriptor = arena.as_fd().try_clone_to_owned().expect("a descriptor");
         let arena = Arc::new(WorkerArena::open(descriptor, SlotId(0)).expect("an arena"));

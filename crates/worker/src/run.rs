@@ -12,7 +12,8 @@ use gristmill_sync::barrier::BarrierMode;
 use gristmill_sync::clock::monotonic_ns;
 use gristmill_wire::{
     BlockRange, EXTENSION_WORDS, FrameError, FunctionId, Kind, PARENT_WORDS, ParentEntry,
-    PayloadKind, TASK_WORDS, TaskExtension, TaskFlags, TaskFrame, TaskId, Verdict, padded_size,
+    PayloadKind, TASK_WORDS, TaskExtension, TaskFlags, TaskFrame, TaskId, Temperature, Verdict,
+    padded_size,
 };
 use thiserror::Error;
 
@@ -20,12 +21,13 @@ use crate::answer::{self, Answer, Times};
 use crate::callee::{Call, Callee, ParentList, Reply, split_parent};
 use crate::stamps::Stamps;
 use crate::tickets::Tickets;
+use crate::window::{Gaps, Window};
 
 /// How a worker is to behave.
 #[derive(Debug, Clone, Copy)]
 pub struct WorkerOptions {
     /// How long it polls an empty ring before it sleeps.
-    pub spin: Duration,
+    pub window: Window,
     /// Bytes of stack beyond which a task that waits runs nothing below it.
     pub stack_max: usize,
     /// Clock ticks that a result of a batch may lie in the ring before its client is woken, while calls end.
@@ -101,6 +103,11 @@ pub struct Worker<C> {
     pub(crate) depth: Cell<u32>,
     /// Where the stack was when the loop began.
     pub(crate) stack_base: Cell<usize>,
+    /// How ready this worker is for the next record.
+    temperature: Cell<Temperature>,
+    gaps: Cell<Gaps>,
+    /// Since when there is nothing to do.
+    idle_since: Cell<Option<Instant>>,
     /// Tasks run since the ring was found empty last.
     streak: Cell<u32>,
     stamps: Stamps,
@@ -125,6 +132,8 @@ pub(crate) struct Task {
     pub sequence: u64,
     /// When it was claimed, clock ticks.
     pub claimed: u64,
+    /// How ready this worker was for it.
+    pub temperature: Temperature,
     /// Where the payload is in the body, behind the parents.
     pub(crate) payload_at: usize,
 }
@@ -168,6 +177,9 @@ impl<C: Callee> Worker<C> {
             task: Cell::new(None),
             depth: Cell::new(0),
             stack_base: Cell::new(0),
+            temperature: Cell::default(),
+            gaps: Cell::new(Gaps::new(options.window)),
+            idle_since: Cell::default(),
             streak: Cell::new(0),
             stamps: Stamps::new(),
             is_stopped: Cell::new(false),
@@ -230,7 +242,9 @@ impl<C: Callee> Worker<C> {
             Kind::Task => {
                 let claimed = self.stamps.claimed();
                 let claim = self.control.progress().claim(&record, self.mode);
-                let task = read_task(&record, claimed, &self.arena, body)?;
+                self.end_gap();
+                let ready = (claimed, self.temperature.take());
+                let task = read_task(&record, ready, &self.arena, body)?;
                 if claim == Claim::Revoked { Step::Revoked(task) } else { Step::Task(task) }
             }
             Kind::Define => Step::Define(read_definition(&record, &self.arena, body)?),
@@ -259,8 +273,9 @@ impl<C: Callee> Worker<C> {
     /// Answers a task without running it.
     pub(crate) fn refuse(&self, task: &Task, verdict: Verdict) -> Result<(), WorkerEnd> {
         let times = Times { claimed: task.claimed, started: task.claimed, ended: task.claimed };
-        let Task { ref frame, sequence, .. } = *task;
-        let answer = Answer { frame, sequence, times, verdict, payload: &[], is_arena: false };
+        let Task { ref frame, sequence, temperature, .. } = *task;
+        let answer =
+            Answer { frame, sequence, times, verdict, payload: &[], is_arena: false, temperature };
         answer::write(&mut self.lane.borrow_mut(), &answer)
     }
 
@@ -292,6 +307,7 @@ impl<C: Callee> Worker<C> {
             verdict: reply.verdict,
             payload: out,
             is_arena: reply.arena,
+            temperature: task.temperature,
         };
         let mut lane = self.lane.borrow_mut();
         if self.arena.has_news() {
@@ -347,16 +363,27 @@ impl<C: Callee> Worker<C> {
             gristmill_sync::hint::spin_loop();
         }
         let begun = Instant::now();
+        self.idle_since.set(self.idle_since.get().or(Some(begun)));
         self.callee.while_idle(&mut || self.wait_for_record(left));
         if begun.elapsed() >= SLEEP_MAX {
             self.arena.look();
         }
     }
 
+    /// Something came: learns for how long nothing did.
+    #[inline]
+    fn end_gap(&self) {
+        if let Some(since) = self.idle_since.take() {
+            let mut gaps = self.gaps.get();
+            gaps.observe(since.elapsed());
+            self.gaps.set(gaps);
+        }
+    }
+
     fn wait_for_record(&self, left: Duration) {
         let mut lane = self.lane.borrow_mut();
         let begun = Instant::now();
-        let spin = self.options.spin.min(left);
+        let spin = self.gaps.get().window().min(left);
         loop {
             for _ in 0..POLLS_PER_LOOK {
                 if lane.tasks.has_record() {
@@ -380,6 +407,7 @@ impl<C: Callee> Worker<C> {
         let is_empty =
             || !tasks.has_record() && !self.running.is_interrupted() && !control.is_stopped();
         let _ = control.own_bell().sleep(self.mode, is_empty, Some(left));
+        self.temperature.set(Temperature::Warm);
     }
 }
 
@@ -426,7 +454,7 @@ pub(crate) fn read_definition<W: Words>(
 #[inline]
 pub(crate) fn read_task<W: Words>(
     record: &Record<'_, W>,
-    claimed: u64,
+    (claimed, temperature): (u64, Temperature),
     arena: &WorkerArena,
     body: &mut Vec<u8>,
 ) -> Result<Task, WorkerEnd> {
@@ -451,7 +479,7 @@ pub(crate) fn read_task<W: Words>(
         parents_size as usize
     };
     let sequence = record.sequence();
-    Ok(Task { frame, extension, sequence, claimed, payload_at })
+    Ok(Task { frame, extension, sequence, claimed, temperature, payload_at })
 }
 
 /// Bytes of a record's parents, which begin at `start`.

@@ -104,6 +104,7 @@ pub(super) trait AnswerWork: LinkHome {
             ran: span(message.ran),
             published_after: span(message.published_after),
             drained_after: Span::from_ticks(drained.saturating_sub(view)),
+            temperature: message.temperature,
             ..Tags::default()
         }
     }

@@ -305,6 +305,7 @@ pub(super) trait GuestWork: LinkHome {
             claimed_before: span(tags.claimed_before),
             ran: span(tags.ran),
             published_after: span(tags.published_after),
+            temperature: tags.temperature,
             payload: Parted::default(),
             loss,
         };

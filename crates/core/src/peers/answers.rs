@@ -1,6 +1,6 @@
 //! What peers answer, and what they say of themselves.
 
-use gristmill_wire::{Attempt, Epoch, PeerId, Span, TaskId};
+use gristmill_wire::{Attempt, Epoch, PeerId, Span, TaskId, Temperature};
 
 use super::table::PeerOffer;
 use crate::finish::Run;
@@ -54,7 +54,7 @@ impl Core {
         port: &mut impl Port,
     ) {
         self.now = now;
-        self.set_offer(peer, epoch, offer);
+        self.set_offer(peer, epoch, offer, port.ticks());
         self.pump(port);
     }
 
@@ -99,7 +99,7 @@ impl Core {
         };
         self.leave_peer(index);
         let place = usize::from(peer.0);
-        let run = self.peer_run(index, &answer);
+        let run = self.peer_run((place, index), &answer);
         let outcome = match answer.end {
             PeerEnd::Returned(payload) => {
                 self.finish_run(index, (Status::Succeeded, Content::Payload(payload)), &run, port);
@@ -115,7 +115,7 @@ impl Core {
         outcome
     }
 
-    fn peer_run(&mut self, index: u32, answer: &PeerAnswer) -> Run {
+    fn peer_run(&mut self, (place, index): (usize, u32), answer: &PeerAnswer) -> Run {
         let has_started =
             !matches!(answer.end, PeerEnd::Unstarted | PeerEnd::Expired | PeerEnd::TooDeep);
         self.counts.busy_ticks += answer.tags.ran.ticks();
@@ -125,12 +125,23 @@ impl Core {
             let function = self.tasks[index].function.0 as usize;
             self.functions[function].observe(ran_ns, self.config.run_min_ns);
         }
-        let Tags { started_ticks, claimed_before, ran, published_after, drained_after, .. } =
-            answer.tags;
         if !crate::HAS_TAGS {
             return Run { has_started, ..Run::default() };
         }
-        Run { started_ticks, claimed_before, ran, published_after, drained_after, has_started }
+        let tags = &answer.tags;
+        let joined = self.peers.get(place).joined_ticks;
+        let is_cold = joined > self.tasks[index].submitted_ticks;
+        let temperature = if is_cold { Temperature::Cold } else { tags.temperature };
+        self.counts.temperatures[temperature as usize] += u64::from(has_started);
+        Run {
+            started_ticks: tags.started_ticks,
+            claimed_before: tags.claimed_before,
+            ran: tags.ran,
+            published_after: tags.published_after,
+            drained_after: tags.drained_after,
+            temperature,
+            has_started,
+        }
     }
 
     fn peer_answered_badly(

@@ -56,6 +56,8 @@ pub(crate) struct Peer {
     pub is_recalled: bool,
     /// Which of those that were this one's place.
     pub epoch: Epoch,
+    /// When it joined, clock ticks.
+    pub joined_ticks: u64,
     pub offer: PeerOffer,
     /// Tasks sent and not answered, in the order sent.
     pub in_flight: List,
@@ -73,6 +75,7 @@ impl Peer {
         is_congested: false,
         is_recalled: false,
         epoch: Epoch(0),
+        joined_ticks: 0,
         offer: PeerOffer::of_workers(0),
         in_flight: List::EMPTY,
         backlog_ns: 0,
@@ -177,11 +180,14 @@ impl Core {
     }
 
     /// Makes a place for a peer that joins, or says anew what one offers.
-    pub(crate) fn set_offer(&mut self, peer: PeerId, epoch: Epoch, offer: PeerOffer) {
+    pub(crate) fn set_offer(&mut self, peer: PeerId, epoch: Epoch, offer: PeerOffer, ticks: u64) {
         let place = usize::from(peer.0);
         self.peers.extend_to(place);
         let entry = self.peers.get_mut(place);
         let was_deep = entry.has_more();
+        if !entry.is_joined {
+            entry.joined_ticks = ticks;
+        }
         entry.is_joined = true;
         entry.epoch = epoch;
         entry.offer = offer;

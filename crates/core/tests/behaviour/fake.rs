@@ -7,7 +7,7 @@ use gristmill_core::{
     Origin, Payload, PayloadRef, Port, Progress, Sent, SlotId, Status, Submission, SubmitError,
     TakeBack, TaskId, TaskOptions,
 };
-use gristmill_wire::{AnswerFrame, BatchCalls, PayloadKind, Span, TaskFlags, Verdict};
+use gristmill_wire::{AnswerFrame, BatchCalls, PayloadKind, Span, TaskFlags, Temperature, Verdict};
 
 /// A record that was sent and not answered by the test.
 #[derive(Debug, Clone)]
@@ -140,6 +140,8 @@ pub struct Engine {
     pub core: Core,
     pub port: Rings,
     pub now: u64,
+    /// How ready workers say that they were.
+    pub temperature: Temperature,
 }
 
 /// An engine whose workers are up.
@@ -158,7 +160,12 @@ pub fn engine_with(config: Config) -> Engine {
 
 /// An engine whose workers were asked for.
 pub fn starting(config: Config) -> Engine {
-    let mut engine = Engine { core: Core::new(config), port: Rings::default(), now: 1_000 };
+    let mut engine = Engine {
+        core: Core::new(config),
+        port: Rings::default(),
+        now: 1_000,
+        temperature: Temperature::Hot,
+    };
     engine.core.start(engine.now, &mut engine.port);
     engine
 }
@@ -269,6 +276,7 @@ impl Engine {
             attempt: record.attempt,
             verdict,
             payload: PayloadKind::Inline,
+            temperature: self.temperature,
             started_ticks: 1,
             claimed_before: Span::from_ticks(2),
             ran: Span::from_ticks(ran_ns),

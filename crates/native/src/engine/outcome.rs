@@ -245,6 +245,9 @@ impl Engine {
             for (name, nanoseconds) in tags.named() {
                 dict.set_item(name, nanoseconds)?;
             }
+            if let Some(temperature) = tags.temperature() {
+                dict.set_item("temperature", temperature)?;
+            }
         }
         Ok(Owned::from_bound(dict.into_any()))
     }

@@ -139,7 +139,8 @@ impl Engine {
             "lost",
             "refused",
         ];
-        for (name, count) in names.into_iter().zip(stats.finished) {
+        let temperatures = ["hot", "warm", "cold"].into_iter().zip(stats.temperatures);
+        for (name, count) in names.into_iter().zip(stats.finished).chain(temperatures) {
             dict.set_item(name, count)?;
         }
         Ok(dict)

@@ -1,7 +1,7 @@
 //! How a task ended on another node.
 
 use super::{MessageKind, Parted, Reader, put_bytes, put_words, write_message};
-use crate::{Attempt, Epoch, FrameError, SlotId, Span, TaskId};
+use crate::{Attempt, Epoch, FrameError, SlotId, Span, TaskId, Temperature};
 
 /// How it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,6 +68,8 @@ pub struct AnswerMessage<'a> {
     pub ran: Span,
     /// From the end of the run until its node knew.
     pub published_after: Span,
+    /// How ready its worker was.
+    pub temperature: Temperature,
     /// What it gave, by [`EndKind::has_payload`].
     pub payload: Parted<'a>,
     /// How its worker died, by [`EndKind::Lost`].
@@ -106,6 +108,7 @@ impl<'a> AnswerMessage<'a> {
                     self.task.word(),
                     u64::from(self.attempt.0)
                         | ((self.end as u64) << 8)
+                        | ((self.temperature as u64) << 16)
                         | (u64::from(self.published_after.bits()) << 32),
                     self.started_ns,
                     u64::from(self.claimed_before.bits()) | (u64::from(self.ran.bits()) << 32),
@@ -138,6 +141,7 @@ impl<'a> AnswerMessage<'a> {
             claimed_before: Span::from_bits(spans as u32),
             ran: Span::from_bits((spans >> 32) as u32),
             published_after: Span::from_bits((word >> 32) as u32),
+            temperature: Temperature::from_byte((word >> 16) as u8),
             loss: if is_loss { Some(LossFrame::read(&mut reader)?) } else { None },
             payload: if end.has_payload() { Parted::read(&mut reader)? } else { Parted::default() },
         })
@@ -191,6 +195,7 @@ mod tests {
             claimed_before: Span::from_ticks(5),
             ran: Span::from_ticks(6),
             published_after: Span::from_ticks(7),
+            temperature: Temperature::Cold,
             payload: Parted::default(),
             loss,
         }
@@ -206,7 +211,7 @@ mod tests {
         let mut chunk = Vec::new();
         answer(EndKind::Returned, None).write(&mut chunk, |out| Parted::put_plain(out, b"v"));
         let golden = [
-            48, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 1, 0, 0, 7, 0, 0, 0, 4, 0, 0, 0, 0,
+            48, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 0, 7, 0, 0, 0, 4, 0, 0, 0, 0,
             0, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, b'v', 0, 0, 0, 0, 0, 0, 0,
         ];
         assert_eq!(chunk, golden);
