@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         DependencyFailed,
         ForkedProcessError,
         GristmillError,
+        LeaseExpired,
         LimitReached,
         RemoteError,
         RemoteTraceback,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     )
     from gristmill._executor import Executor, TaskOptions, array, build_info, wait_any
     from gristmill._interrupt import TaskInterrupted
+    from gristmill._lease import Lease, LeaseUse
     from gristmill._native import Future
     from gristmill._nested import current_executor
     from gristmill.parsl.apps import bash_app, join_app, python_app
@@ -58,6 +60,7 @@ _HOMES = {
         "DependencyFailed",
         "ForkedProcessError",
         "GristmillError",
+        "LeaseExpired",
         "LimitReached",
         "RemoteError",
         "RemoteTraceback",
@@ -70,6 +73,7 @@ _HOMES = {
     ),
     "gristmill._executor": ("Executor", "TaskOptions", "array", "build_info", "wait_any"),
     "gristmill._interrupt": ("TaskInterrupted",),
+    "gristmill._lease": ("Lease", "LeaseUse"),
     "gristmill._native": ("Future",),
     "gristmill._nested": ("current_executor",),
     "gristmill.parsl.monitoring.hub": ("MonitoringHub",),
@@ -115,6 +119,9 @@ __all__ = [
     "GristmillError",
     "GristmillExecutor",
     "HighThroughputExecutor",
+    "Lease",
+    "LeaseExpired",
+    "LeaseUse",
     "LimitReached",
     "MonitoringHub",
     "RemoteError",

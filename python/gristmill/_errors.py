@@ -32,6 +32,10 @@ class LimitReached(GristmillError):
     """More tasks are outstanding than the executor's limit allows."""
 
 
+class LeaseExpired(GristmillError):
+    """The lease was over before the task had ended."""
+
+
 class ResourceError(GristmillError, ValueError):
     """A task needs more cores, memory or GPUs than the executor has."""
 

@@ -111,6 +111,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
             "spawn": start == "spawn",
             "memory": 0 if memory is None else _resources.size(memory),
             "gpus": _ALL_GPUS if gpus is None else gpus,
+            "duration_s": None,
         }
         self._spin_us = spin_us if spin_us is not None else _default_spin_us()
         if nodes is not None:
@@ -118,6 +119,9 @@ class Executor(_native.Engine, concurrent.futures.Executor):
             # What comes over a network comes later than a wake-up takes: polling would take a core from somebody.
             self._spin_us = spin_us or 0.0
         self._output = output
+        #: How long a worker looks for tasks before it sleeps; below 0 is learned.
+        self._hot_us = self._spin_us
+        self._supply = _supply(memory, gpus)
         self._configure(
             workers=self._max_workers,
             tasks_per_worker=max_tasks_per_child or 0,
@@ -126,7 +130,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
             task_limit=task_limit or 0,
             block_when_full=when_full == "block",
             has_nodes=nodes is not None,
-            **_supply(memory, gpus),
+            **self._supply,
         )
         self._maps: weakref.WeakSet[Any] = weakref.WeakSet()
         self._number = next(_numbers)
@@ -138,7 +142,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         if self._initializer[0] is not None or _world.goes_by_value(function):
             # All workers need it at once: loaded before the fork it is in memory only once.
             preload = (*preload, "gristmill._pickling")
-        world = _world.describe(self._initializer, preload, self._threads, self._spin_us)
+        world = _world.describe(self._initializer, preload, self._threads, self._hot_us)
         return world, _world.program(self._output)
 
     def _place_nodes(self, world: bytes) -> None:

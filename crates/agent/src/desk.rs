@@ -24,6 +24,9 @@ pub trait LeaseEngine: LinkOwner {
     /// Whether everything that it was given has ended, and its client knows.
     fn is_drained(&self) -> bool;
 
+    /// Tells its client how long the lease lasts from now on, nanoseconds.
+    fn tell_duration(&self, peer: PeerId, duration_ns: u64);
+
     /// Tells its client that the lease is over.
     fn end_links(&self, text: &str);
 
@@ -191,6 +194,10 @@ impl<H: Housing> Desk<H> {
                         dials.redial(lease, false, now);
                         continue;
                     }
+                    PeerNews::Extend { peer, duration_ns } => {
+                        self.extend(lease, peer, (duration_ns, now));
+                        continue;
+                    }
                     PeerNews::Gone { text, has_ended, .. } => (text, has_ended),
                 };
                 dials.redial(lease, true, now);
@@ -200,6 +207,16 @@ impl<H: Housing> Desk<H> {
             }
         }
         is_finished
+    }
+
+    /// Lets a lease last as long as its client wants, if the node does.
+    fn extend(&mut self, lease: u64, peer: PeerId, (duration_ns, now): (u64, u64)) {
+        let ends_at = now.saturating_add(duration_ns).min(self.facts.ends_at);
+        self.leases.extend(lease, ends_at);
+        let left = if ends_at == u64::MAX { u64::MAX } else { ends_at.saturating_sub(now) };
+        if let Some(tenant) = self.tenants.get(&lease) {
+            tenant.engine.tell_duration(peer, left);
+        }
     }
 
     /// Ends the leases whose time is over; the clients that were joined are dialled for another one.

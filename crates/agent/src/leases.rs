@@ -98,6 +98,13 @@ impl Leases {
         self.shares.remove(&lease).is_some()
     }
 
+    /// Lets a lease end then.
+    pub fn extend(&mut self, lease: u64, ends_at: u64) {
+        if let Some(share) = self.shares.get_mut(&lease) {
+            share.ends_at = ends_at;
+        }
+    }
+
     /// The leases whose time is over.
     pub fn over(&self, now: u64) -> Vec<u64> {
         let is_over = |entry: &(&u64, &Share)| entry.1.ends_at <= now;
@@ -173,5 +180,8 @@ mod tests {
         assert_eq!(leases.next_end(), Some(15));
         assert!(leases.over(14).is_empty());
         assert_eq!(leases.over(15), [1]);
+        leases.extend(1, 20);
+        assert!(leases.over(15).is_empty());
+        assert_eq!(leases.next_end(), Some(20));
     }
 }

@@ -63,6 +63,10 @@ impl LeaseEngine for Tenant {
         self.0.has_no_guests()
     }
 
+    fn tell_duration(&self, peer: PeerId, duration_ns: u64) {
+        self.0.tell_duration(peer, duration_ns);
+    }
+
     fn end_links(&self, text: &str) {
         self.0.end_links(text);
     }

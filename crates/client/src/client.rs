@@ -317,6 +317,12 @@ impl Client {
         inner.core.stats()
     }
 
+    /// How long tasks ran so far, together, nanoseconds.
+    pub fn busy_ns(&self) -> u64 {
+        let inner = self.lock();
+        inner.lanes.scale.to_ns(inner.core.busy_ticks())
+    }
+
     /// Asks for a notice when a task is final: false when it is so already.
     pub fn watch(&self, task: TaskId, callbacks: bool) -> bool {
         let mut inner = self.lock();

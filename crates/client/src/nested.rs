@@ -322,7 +322,9 @@ fn describe(ended: &Ended, bytes: &mut Vec<u8>) -> ReplyKind {
         Ended::Cancelled => (ReplyKind::Cancelled, &[]),
         Ended::TimedOut(text) => (ReplyKind::TimedOut, text.as_bytes()),
         Ended::Lost(text) => (ReplyKind::Lost, text.as_bytes()),
-        Ended::StartFailed(text) => (ReplyKind::StartFailed, text.as_bytes()),
+        Ended::StartFailed(text) | Ended::Expired(text) => {
+            (ReplyKind::StartFailed, text.as_bytes())
+        }
         Ended::Refused(text) => (ReplyKind::Refused, text.as_bytes()),
         Ended::DependencyFailed { text, root } => {
             let size = u32::try_from(text.len()).unwrap_or(0);

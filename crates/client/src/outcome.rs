@@ -50,6 +50,8 @@ pub enum Ended {
     Lost(String),
     /// No worker could be started.
     StartFailed(String),
+    /// The time for which there were workers is over.
+    Expired(String),
     /// The engine cannot run it.
     Refused(String),
     /// A task among its arguments gave no value.
@@ -81,6 +83,9 @@ impl Ended {
                 "{task} ({name}) had not started when its deadline passed, and was not run"
             )),
             Outcome::Lost(report) => Self::Lost(lost_text(task, name, report)),
+            Outcome::StartFailed(failure) if failure.is_expiry => {
+                Self::Expired(format!("{task} ({name}) has not ended: {}", failure.text))
+            }
             Outcome::StartFailed(failure) => Self::StartFailed(failure.text.to_string()),
             Outcome::Poisoned(reason) => {
                 Self::Refused(format!("the engine failed inside and {task} was given up: {reason}"))

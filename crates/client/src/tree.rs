@@ -192,7 +192,7 @@ impl Inner {
     fn fail_start(&mut self, slot: SlotId, text: String, permanent: bool) {
         self.lanes.close(slot);
         let now = self.lanes.read_clock();
-        let failure = StartFailure { text: text.into(), permanent };
+        let failure = StartFailure { text: text.into(), permanent, is_expiry: false };
         self.core.slot_failed(slot, failure, now, &mut self.lanes);
     }
 

@@ -28,7 +28,7 @@ impl Core {
         let Some(place) = self.live_slot(slot) else { return };
         let state = self.slots[place].state;
         if state == SlotState::Starting && loss.cause != LossCause::Keeper {
-            let failure = StartFailure { text: loss.detail, permanent: false };
+            let failure = StartFailure { text: loss.detail, permanent: false, is_expiry: false };
             self.slot_failed(slot, failure, now, port);
             return;
         }

@@ -122,6 +122,8 @@ pub struct StartFailure {
     pub text: Box<str>,
     /// Whether another try cannot help (the initializer raised, the interpreter is missing).
     pub permanent: bool,
+    /// It is none: the time for which there were workers is over.
+    pub is_expiry: bool,
 }
 
 /// What a record holds: the arguments while it lives, then its outcome.

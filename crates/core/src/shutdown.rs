@@ -53,10 +53,9 @@ impl Core {
         self.wind_down(port);
     }
 
-    /// Ends everything because no worker can be had, for this reason.
-    pub fn give_up_workers(&mut self, text: &str, now: u64, port: &mut impl Port) {
+    /// Ends everything because no worker can be had, or none any more, for this reason.
+    pub fn give_up_workers(&mut self, failure: StartFailure, now: u64, port: &mut impl Port) {
         self.now = now;
-        let failure = StartFailure { text: text.into(), permanent: true };
         self.break_down(Phase::Broken(Arc::new(failure)), port);
         self.wind_down(port);
     }

@@ -53,6 +53,11 @@ pub fn submit(py: Python<'_>, error: SubmitError) -> PyErr {
     if matches!(error, SubmitError::ShutDown) {
         return shut_down(py);
     }
+    if let SubmitError::Broken(failure) = &error
+        && failure.is_expiry
+    {
+        return named(py, "LeaseExpired", &failure.text);
+    }
     let class = match &error {
         SubmitError::LimitReached { .. } => "LimitReached",
         SubmitError::Broken(_) => "StartError",

@@ -79,12 +79,17 @@ fn nanoseconds(seconds: f64) -> u64 {
         .unwrap_or(u64::MAX)
 }
 
+/// So many seconds from now, monotonic nanoseconds.
+fn end_of(seconds: Option<f64>) -> u64 {
+    seconds.map_or(u64::MAX, |seconds| monotonic_ns().saturating_add(nanoseconds(seconds)))
+}
+
 #[pymethods]
 impl Engine {
     /// Lets nodes in: those that join at `listen`, and those at the addresses of `dial`. Gives the address where they
     /// join, if they may.
     #[expect(clippy::too_many_arguments, reason = "they come one by one from Python")]
-    #[pyo3(signature = (fleet, world, *, listen, dial, name, directory, workers, tasks_per_worker, spawn, memory, gpus, beat_s, expiry_s))]
+    #[pyo3(signature = (fleet, world, *, listen, dial, name, directory, workers, tasks_per_worker, spawn, memory, gpus, duration_s, beat_s, expiry_s))]
     fn _open_door(
         &self,
         py: Python<'_>,
@@ -99,6 +104,7 @@ impl Engine {
         spawn: bool,
         memory: u64,
         gpus: u32,
+        duration_s: Option<f64>,
         beat_s: f64,
         expiry_s: f64,
     ) -> PyResult<Option<String>> {
@@ -120,7 +126,8 @@ impl Engine {
         };
         let listen = listen.map(address).transpose()?;
         let key = fleet.client.clone();
-        let options = DoorOptions { key, listen, dial, ask, python, engine, name };
+        let ends_at_ns = end_of(duration_s);
+        let options = DoorOptions { key, listen, dial, ask, python, engine, name, ends_at_ns };
         let door = Door::open(client, options)
             .map_err(|failure| error::named(py, "StartError", &failure.to_string()))?;
         let address = door.address.map(|address| address.to_string());
@@ -137,6 +144,31 @@ impl Engine {
     fn _give_up_workers(&self, py: Python<'_>, text: &str) {
         if let Some(client) = self.client() {
             py.detach(|| client.give_up_workers(text));
+        }
+    }
+
+    /// Asks nodes, those that are there and those to come, to last for so long from now on.
+    fn _extend(&self, py: Python<'_>, seconds: f64) {
+        if let Some(door) = self.door() {
+            door.set_end(end_of(Some(seconds)));
+        }
+        if let Some(client) = self.client() {
+            py.detach(|| client.extend(nanoseconds(seconds)));
+        }
+    }
+
+    /// How long workers of nodes, and gigabytes of their memory, were held so far, together, seconds.
+    fn _allocation(&self) -> (f64, f64) {
+        self.client().map(|client| client.allocation()).unwrap_or_default()
+    }
+
+    /// Fails every task with `LeaseExpired`, refuses more, and ends all workers.
+    fn _expire(&self, py: Python<'_>, text: &str) {
+        if let Some(door) = self.door() {
+            door.close();
+        }
+        if let Some(client) = self.client() {
+            py.detach(|| client.expire(text));
         }
     }
 
@@ -179,6 +211,10 @@ fn describe<'py>(py: Python<'py>, peer: &PeerView) -> PyResult<Bound<'py, PyDict
     dict.set_item("running", peer.tasks[1])?;
     dict.set_item("busy_s", seconds(peer.busy_ns))?;
     dict.set_item("up_s", seconds(monotonic_ns().saturating_sub(peer.since_ns)))?;
+    let left = peer.ends_at_ns.saturating_sub(monotonic_ns());
+    dict.set_item("ends_in_s", (peer.ends_at_ns != u64::MAX).then(|| seconds(left)))?;
+    dict.set_item("memory", peer.granted.0)?;
+    dict.set_item("granted_workers", peer.granted.1)?;
     dict.set_item("sent_bytes", peer.sent_bytes)?;
     dict.set_item("received_bytes", peer.received_bytes)?;
     Ok(dict)

@@ -385,7 +385,7 @@ impl Simulation {
         if self.random.chance(self.plan.start_failures) {
             self.world.log(|| format!("{slot} does not start"));
             let permanent = self.random.chance(5);
-            let failure = StartFailure { text: "no".into(), permanent };
+            let failure = StartFailure { text: "no".into(), permanent, is_expiry: false };
             self.core.slot_failed(slot, failure, now, &mut self.world);
             return;
         }

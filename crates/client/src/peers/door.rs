@@ -33,14 +33,18 @@ pub struct DoorOptions {
     pub engine: String,
     /// What this program is called, for messages.
     pub name: String,
+    /// When no node is wanted any more, monotonic nanoseconds; `u64::MAX` is not known.
+    pub ends_at_ns: u64,
 }
 
 /// What the door knows, for those who ask.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Board {
     /// What went wrong last, per address or name.
     troubles: Vec<(String, String)>,
     is_closing: bool,
+    /// When no node is wanted any more.
+    ends_at_ns: u64,
 }
 
 /// A client's door, while its thread runs.
@@ -64,7 +68,9 @@ impl Door {
     pub fn open(client: &Arc<Client>, options: DoorOptions) -> Result<Self, ReceptionError> {
         let identity = Identity::of_client(&options.key);
         let reception = Reception::new(identity, options.listen, &options.dial)?;
-        let board = Arc::new(Mutex::new(Board::default()));
+        let ends_at_ns = options.ends_at_ns;
+        let board = Board { troubles: Vec::new(), is_closing: false, ends_at_ns };
+        let board = Arc::new(Mutex::new(board));
         let door = Self {
             address: reception.address(),
             board: Arc::clone(&board),
@@ -72,7 +78,7 @@ impl Door {
         };
         client.set_door(reception.waker());
         let DoorOptions { ask, python, engine, name, .. } = options;
-        let terms = Terms { ask, python, engine, name };
+        let terms = Terms { ask, python, engine, name, ends_at_ns };
         let porter = Porter::new(Arc::clone(client), terms, Random::from_system()?);
         let client = Arc::clone(client);
         let builder = std::thread::Builder::new().name("gristmill-door".to_owned());
@@ -84,6 +90,11 @@ impl Door {
     #[must_use]
     pub fn troubles(&self) -> Vec<(String, String)> {
         look(&self.board).troubles.clone()
+    }
+
+    /// Whoever comes from now on is wanted until then, monotonic nanoseconds.
+    pub fn set_end(&self, ends_at_ns: u64) {
+        look(&self.board).ends_at_ns = ends_at_ns;
     }
 
     /// Lets nobody in any more.
@@ -109,6 +120,7 @@ fn stand(
     gristmill_sync::signals::block_all();
     while !look(board).is_closing && !client.has_ended() {
         let now = monotonic_ns();
+        porter.set_end(look(board).ends_at_ns);
         reception.attend(&mut porter, now);
         for (dial, lease) in porter.kept.drain(..) {
             reception.dials.keep(dial, lease);

@@ -36,6 +36,13 @@ pub enum PeerNews {
         /// It said so itself; otherwise it was lost, and may come again.
         has_ended: bool,
     },
+    /// It wants this side to last for so long from now on.
+    Extend {
+        /// Which.
+        peer: PeerId,
+        /// Nanoseconds; `u64::MAX` is until it is given back.
+        duration_ns: u64,
+    },
 }
 
 /// Bytes that gather, in a loop of submits, before they are handed over: about two hundred small tasks.
@@ -111,7 +118,7 @@ pub trait LinkWork: LinkHome {
     /// Nothing more will come from a peer, nor go there.
     fn peer_gone(&mut self, peer: PeerId, text: &str, has_ended: bool) {
         let now = self.port().now();
-        let Some(link) = self.links_mut().remove(peer) else { return };
+        let Some(link) = self.links_mut().remove(peer, now) else { return };
         let report = LossReport {
             slot: SlotId(0),
             epoch: Epoch(0),
@@ -276,6 +283,17 @@ trait LinkSteps: LinkHome {
                 self.call_waiters(<[_]>::is_empty);
             }
             Control::Want { count } => self.share(peer, count, now),
+            Control::Extend { duration_ns } => {
+                self.tell_news(PeerNews::Extend { peer, duration_ns });
+            }
+            Control::Lasts { duration_ns } => {
+                let ends_at_ns = now.saturating_add(duration_ns);
+                if let Some(link) = self.links_mut().get_mut(peer) {
+                    link.ends_at_ns = ends_at_ns;
+                }
+                let Parts { core, port, .. } = self.parts();
+                core.peer_ends(peer, ends_at_ns, now, port);
+            }
             Control::Drain { .. } => {
                 let Parts { core, port, .. } = self.parts();
                 core.peer_draining(peer, now, port);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gristmill_transport::{
     Admission, Arrival, Channel, ChannelError, Flushed, Session, SessionError, SessionOptions,
 };
-use gristmill_wire::peer::{MessageKind, Messages, TaskMessage};
+use gristmill_wire::peer::{Grant, MessageKind, Messages, TaskMessage};
 use gristmill_wire::{Attempt, Epoch, FunctionId, IdHasher, TaskId};
 
 use super::beats::Pulse;
@@ -63,6 +63,10 @@ pub struct Link {
     pub name: Arc<str>,
     /// Which of those that had its number.
     pub epoch: Epoch,
+    /// What the other end runs for this one.
+    pub grant: Grant,
+    /// When the other end is over, monotonic nanoseconds; `u64::MAX` is not known.
+    pub ends_at_ns: u64,
     /// Signs of life.
     pub pulse: Pulse,
     /// What the other end's function ids stand for here.
@@ -113,6 +117,8 @@ impl Link {
         Self {
             name,
             epoch,
+            grant: Grant::NOTHING,
+            ends_at_ns: u64::MAX,
             pulse,
             functions: Vec::new(),
             guests: HashMap::default(),

@@ -43,10 +43,32 @@ pub struct PeerView {
     pub busy_ns: u64,
     /// Since when it is there, monotonic nanoseconds.
     pub since_ns: u64,
+    /// When it is over, monotonic nanoseconds; `u64::MAX` is not known.
+    pub ends_at_ns: u64,
+    /// Bytes of memory that it was granted with, and workers.
+    pub granted: (u64, u32),
     /// Bytes that went there over the connection of now.
     pub sent_bytes: u64,
     /// Bytes that came from there.
     pub received_bytes: u64,
+}
+
+/// How long what peers grant was held.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Held {
+    /// Workers, times seconds.
+    pub workers_s: f64,
+    /// Gigabytes of memory, times seconds.
+    pub gigabytes_s: f64,
+}
+
+impl Held {
+    #[expect(clippy::cast_precision_loss, reason = "for humans")]
+    fn add(&mut self, link: &Link, now: u64) {
+        let seconds = now.saturating_sub(link.pulse.since_ns) as f64 / 1e9;
+        self.workers_s += f64::from(link.grant.workers) * seconds;
+        self.gigabytes_s += link.grant.memory as f64 / 1e9 * seconds;
+    }
 }
 
 /// All links. The number of one that is lost is used again, with another epoch.
@@ -54,6 +76,8 @@ pub struct PeerView {
 pub struct Links {
     links: Vec<Option<Link>>,
     epochs: Vec<Epoch>,
+    /// What those that are gone granted.
+    past: Held,
     /// What whoever looks after links sleeps on; without it there are none.
     sleeper: Option<Arc<Sleeper>>,
     /// Some link has something to leave.
@@ -77,6 +101,7 @@ impl Links {
         Self {
             links: Vec::new(),
             epochs: Vec::new(),
+            past: Held::default(),
             sleeper,
             has_outgoing: false,
             waits_for_room: false,
@@ -127,10 +152,12 @@ impl Links {
         self.epochs[place] = epoch;
         let peer = PeerId(u16::try_from(place).unwrap_or(u16::MAX));
         let pulse = Pulse::new(new.beat_ns, new.expiry_ns, now);
-        let link = Link::new(new.name.into(), epoch, (new.channel, self.sizes), pulse);
+        let mut link = Link::new(new.name.into(), epoch, (new.channel, self.sizes), pulse);
+        let ends_at_ns = now.saturating_add(new.grant.ends_in_ns);
+        link.ends_at_ns = ends_at_ns;
+        link.grant = new.grant;
         self.links[place] = Some(link);
         self.watch(peer);
-        let ends_at_ns = now.saturating_add(new.grant.ends_in_ns);
         let Grant { workers, memory, gpus, .. } = new.grant;
         let gpus = gpus.count_ones();
         (peer, epoch, PeerOffer { workers, round_trip_ns: 0, ends_at_ns, memory, gpus })
@@ -154,9 +181,18 @@ impl Links {
     }
 
     /// Forgets a link.
-    pub fn remove(&mut self, peer: PeerId) -> Option<Link> {
+    pub fn remove(&mut self, peer: PeerId, now: u64) -> Option<Link> {
         self.disconnect(peer);
-        self.links.get_mut(usize::from(peer.0))?.take()
+        let link = self.links.get_mut(usize::from(peer.0))?.take()?;
+        self.past.add(&link, now);
+        Some(link)
+    }
+
+    /// How long what peers grant was held so far.
+    pub fn held(&self, now: u64) -> Held {
+        let mut held = self.past;
+        self.links.iter().flatten().for_each(|link| held.add(link, now));
+        held
     }
 
     /// All links, as they are.
@@ -173,6 +209,8 @@ impl Links {
                 tasks: [link.pulse.last.waiting, link.pulse.last.running],
                 busy_ns: link.pulse.last.busy_ns,
                 since_ns: link.pulse.since_ns,
+                ends_at_ns: link.ends_at_ns,
+                granted: (link.grant.memory, link.grant.workers),
                 sent_bytes: bytes(|channel| channel.sent_bytes()),
                 received_bytes: bytes(|channel| channel.received_bytes()),
             })

@@ -55,6 +55,8 @@ pub struct Terms {
     pub engine: String,
     /// What this program is called, for messages.
     pub name: String,
+    /// When no node is wanted any more, monotonic nanoseconds; `u64::MAX` is not known.
+    pub ends_at_ns: u64,
 }
 
 /// Who stands at the door.
@@ -92,7 +94,12 @@ impl<L: LinkOwner> Porter<L> {
         }
     }
 
-    fn greet<M: Conversation>(&mut self, mut talk: Talk<M>, theirs: Greeting) -> Turn<M> {
+    /// Whoever joins from now on is wanted until then, monotonic nanoseconds.
+    pub const fn set_end(&mut self, ends_at_ns: u64) {
+        self.terms.ends_at_ns = ends_at_ns;
+    }
+
+    fn greet<M: Conversation>(&mut self, mut talk: Talk<M>, theirs: Greeting, now: u64) -> Turn<M> {
         let own = (self.terms.python.as_str(), self.terms.engine.as_str());
         if let Some(text) = disagreement(&theirs, Role::Node, own) {
             talk.meeting.say(|out| {
@@ -108,7 +115,11 @@ impl<L: LinkOwner> Porter<L> {
         if resumed.is_none() {
             talk.lease = self.random.next() | 1;
         }
-        let ask = Ask { lease: talk.lease, ..self.terms.ask.clone() };
+        let duration_ns = match self.terms.ends_at_ns {
+            u64::MAX => u64::MAX,
+            ends_at_ns => ends_at_ns.saturating_sub(now),
+        };
+        let ask = Ask { lease: talk.lease, duration_ns, ..self.terms.ask.clone() };
         talk.meeting.say(|out| {
             if !has_spoken {
                 answer.write(out);
@@ -147,6 +158,8 @@ impl<L: LinkOwner> Porter<L> {
                 self.note(&name, &text);
                 (peer, true)
             }
+            // Only clients have leases that can last longer.
+            PeerNews::Extend { .. } => return None,
         };
         let lease = self.leases.iter().find(|(_, one)| **one == peer).map(|(&lease, _)| lease)?;
         if is_over {
@@ -172,11 +185,11 @@ impl<L: LinkOwner, M: Conversation> Host<M> for Porter<L> {
         }
     }
 
-    fn said(&mut self, mut talk: Talk<M>, said: (MessageKind, &[u8]), _now: u64) -> Turn<M> {
+    fn said(&mut self, mut talk: Talk<M>, said: (MessageKind, &[u8]), now: u64) -> Turn<M> {
         let (kind, body) = said;
         let text = match kind {
             MessageKind::Greeting => match Greeting::read(body) {
-                Ok(theirs) => return self.greet(talk, theirs),
+                Ok(theirs) => return self.greet(talk, theirs, now),
                 Err(error) => format!("it did not greet: {error}"),
             },
             MessageKind::Grant => match (Grant::read(body), talk.theirs.take()) {

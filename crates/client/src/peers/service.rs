@@ -3,11 +3,15 @@
 use std::collections::VecDeque;
 use std::sync::MutexGuard;
 
+use gristmill_core::StartFailure;
+use gristmill_sync::clock::monotonic_ns;
 use gristmill_transport::{Channel, Waker};
 use gristmill_wire::PeerId;
+use gristmill_wire::peer::Control;
 
 use super::intake::{LinkWork, PeerNews};
 use super::links::{NewLink, PeerView};
+use super::sending::Sending;
 use crate::client::Client;
 use crate::inner::Inner;
 
@@ -76,19 +80,60 @@ impl Client {
 
     /// Fails every task, and refuses more: no worker can be had, for this reason.
     pub fn give_up_workers(&self, text: &str) {
+        let failure = StartFailure { text: text.into(), permanent: true, is_expiry: false };
         let mut inner = self.lock();
-        let now = inner.lanes.read_clock();
-        let Inner { core, lanes, .. } = &mut *inner;
-        core.give_up_workers(text, now, lanes);
-        inner.settle();
-        inner.flush_links(now);
-        inner.call_waiters(|_| true);
+        inner.give_up_workers(failure);
         self.leave(inner, false);
         self.kick_leader();
+    }
+
+    /// Fails every task, and refuses more: the time for which there were workers is over. What runs is killed.
+    pub fn expire(&self, text: &str) {
+        let failure = StartFailure { text: text.into(), permanent: true, is_expiry: true };
+        let mut inner = self.lock();
+        inner.give_up_workers(failure);
+        inner.end_links(text);
+        inner.end_processes();
+        self.leave(inner, false);
+        self.kick_leader();
+    }
+
+    /// Asks all peers to last for so long from now on, nanoseconds.
+    pub fn extend(&self, duration_ns: u64) {
+        let mut inner = self.lock();
+        for peer in inner.lanes.links.peers() {
+            inner.lanes.say(peer, &Control::Extend { duration_ns });
+        }
+        self.leave_links(inner);
+    }
+
+    /// How long workers of peers, and gigabytes of their memory, were held so far, together, seconds.
+    pub fn allocation(&self) -> (f64, f64) {
+        let now = monotonic_ns();
+        let held = self.lock().lanes.links.held(now);
+        (held.workers_s, held.gigabytes_s)
+    }
+
+    /// Tells a peer how long it may count on this side, nanoseconds.
+    pub fn tell_duration(&self, peer: PeerId, duration_ns: u64) {
+        let mut inner = self.lock();
+        inner.lanes.say(peer, &Control::Lasts { duration_ns });
+        self.leave_links(inner);
     }
 
     /// Whether every process is gone.
     pub fn has_ended(&self) -> bool {
         self.lock().has_ended
+    }
+}
+
+impl Inner {
+    fn give_up_workers(&mut self, failure: StartFailure) {
+        let now = self.lanes.read_clock();
+        let Self { core, lanes, .. } = self;
+        core.give_up_workers(failure, now, lanes);
+        self.settle();
+        self.flush_links(now);
+        self.call_waiters(|_| true);
     }
 }

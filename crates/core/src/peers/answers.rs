@@ -67,6 +67,14 @@ impl Core {
         self.pump(port);
     }
 
+    /// Tells when a peer is over, monotonic nanoseconds; `u64::MAX` is not known.
+    pub fn peer_ends(&mut self, peer: PeerId, ends_at_ns: u64, now: u64, port: &mut impl Port) {
+        self.now = now;
+        let Some(place) = self.joined_peer(peer) else { return };
+        self.peers.get_mut(place).offer.ends_at_ns = ends_at_ns;
+        self.pump(port);
+    }
+
     /// Tells that a peer is to get nothing more: what it has it finishes or gives back.
     pub fn peer_draining(&mut self, peer: PeerId, now: u64, port: &mut impl Port) {
         self.now = now;

@@ -147,7 +147,8 @@ fn the_death_of_the_keeper_is_healed_at_once() {
 fn an_initializer_that_fails_breaks_the_engine_with_its_text() {
     let mut engine = starting(Config { spare_max: 0, ..Config::default() });
     let task = engine.submit();
-    let failure = StartFailure { text: "no module named x".into(), permanent: true };
+    let failure =
+        StartFailure { text: "no module named x".into(), permanent: true, is_expiry: false };
     engine.core.slot_failed(SlotId(0), failure.clone(), engine.now, &mut engine.port);
     assert_eq!(engine.core.task(task).unwrap().outcome, Some(Outcome::StartFailed(&failure)));
     let refused = engine.submit_as(&[], None, gristmill_core::Origin::External);
@@ -160,7 +161,8 @@ fn five_failed_starts_in_a_row_break_the_engine_and_fewer_do_not() {
     let task = engine.submit();
     for failures in 1..=5 {
         assert_eq!(engine.status(task), None, "after {} failures", failures - 1);
-        let failure = StartFailure { text: "fork: EAGAIN".into(), permanent: false };
+        let failure =
+            StartFailure { text: "fork: EAGAIN".into(), permanent: false, is_expiry: false };
         engine.core.slot_failed(SlotId(0), failure, engine.now, &mut engine.port);
         engine.pass(1_000_000_000);
     }

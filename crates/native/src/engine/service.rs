@@ -126,6 +126,7 @@ impl Engine {
             ("replaced", stats.replaced),
             ("stolen", stats.stolen),
             ("stale_answers", stats.stale_answers),
+            ("busy_ns", client.busy_ns()),
         ];
         for (name, count) in counts {
             dict.set_item(name, count)?;

@@ -136,6 +136,16 @@ pub enum Control {
         /// How many; 0 is none any more.
         count: u32,
     },
+    /// The lease is to last for so long from now on, if the node does.
+    Extend {
+        /// Nanoseconds; `u64::MAX` is until it is given back.
+        duration_ns: u64,
+    },
+    /// For how long the lease lasts from now on.
+    Lasts {
+        /// Nanoseconds; `u64::MAX` is until it is given back.
+        duration_ns: u64,
+    },
     /// Nothing more is to be sent here.
     Drain {
         /// Why.
@@ -172,6 +182,10 @@ impl Control {
             }
             Self::Recall { count } => Self::write_count(out, MessageKind::Recall, *count),
             Self::Want { count } => Self::write_count(out, MessageKind::Want, *count),
+            Self::Extend { duration_ns } => {
+                Self::write_time(out, MessageKind::Extend, *duration_ns)
+            }
+            Self::Lasts { duration_ns } => Self::write_time(out, MessageKind::Lasts, *duration_ns),
             Self::Recalled => write_message(out, MessageKind::Recalled, |_| {}),
             Self::Drained => write_message(out, MessageKind::Drained, |_| {}),
             Self::Drain { text } => Self::write_text(out, MessageKind::Drain, text),
@@ -182,6 +196,10 @@ impl Control {
 
     fn write_count(out: &mut Vec<u8>, kind: MessageKind, count: u32) -> usize {
         write_message(out, kind, |out| put_words(out, [u64::from(count)]))
+    }
+
+    fn write_time(out: &mut Vec<u8>, kind: MessageKind, ns: u64) -> usize {
+        write_message(out, kind, |out| put_words(out, [ns]))
     }
 
     fn write_task(out: &mut Vec<u8>, kind: MessageKind, task: TaskId, attempt: Attempt) -> usize {
@@ -217,6 +235,8 @@ impl Control {
             }
             MessageKind::Recall => Self::Recall { count: reader.word()? as u32 },
             MessageKind::Want => Self::Want { count: reader.word()? as u32 },
+            MessageKind::Extend => Self::Extend { duration_ns: reader.word()? },
+            MessageKind::Lasts => Self::Lasts { duration_ns: reader.word()? },
             MessageKind::Recalled => Self::Recalled,
             MessageKind::Drained => Self::Drained,
             MessageKind::Drain => Self::Drain { text: text() },
@@ -244,6 +264,8 @@ mod tests {
             Control::Recall { count: 5 },
             Control::Recalled,
             Control::Want { count: 7 },
+            Control::Extend { duration_ns: 8 },
+            Control::Lasts { duration_ns: u64::MAX },
             Control::Drained,
             Control::Drain { text: text() },
             Control::End { text: text() },

@@ -60,6 +60,10 @@ pub enum MessageKind {
     Drained = 16,
     /// So many tasks that tasks submitted would be taken at a time.
     Want = 17,
+    /// A lease is to last for so long from now on.
+    Extend = 18,
+    /// For how long a lease lasts from now on.
+    Lasts = 19,
 }
 
 impl MessageKind {
@@ -82,6 +86,8 @@ impl MessageKind {
             15 => Self::Kept,
             16 => Self::Drained,
             17 => Self::Want,
+            18 => Self::Extend,
+            19 => Self::Lasts,
             other => return Err(FrameError::UnknownKind(other)),
         })
     }

@@ -1,0 +1,150 @@
+"""Leases: workers, memory and GPUs for a time (rFaaS, sections 3.1 to 3.3)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import threading
+import time
+import weakref
+
+from gristmill._executor import Executor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from gristmill._nodes.placement import Placement
+
+#: How long a worker looks for tasks is its own business.
+_LEARNED_US = -1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class LeaseUse:
+    """What a lease has been used for so far."""
+
+    #: Memory that was held, times how long, gigabyte-seconds.
+    allocation_gb_s: float
+    #: Workers that were held, times how long, seconds.
+    workers_s: float
+    #: How long tasks ran, together, seconds.
+    busy_s: float
+    #: Tasks whose worker looked for tasks or ran one, slept, or had to be started first.
+    hot: int
+    warm: int
+    cold: int
+
+
+class Lease(Executor):
+    """The right to use workers, memory and GPUs for a time; an ``Executor`` whose workers are held meanwhile.
+
+    :param nodes: a placement of ``gristmill.on``, or addresses of agents that listen; this machine if not given.
+    :param workers: of each node; all that it offers if not given.
+    :param memory: what tasks may ask for together, bytes or a text such as ``"64GB"``, of each node; all if not given.
+    :param gpus: GPUs that tasks may ask for, of each node; all that are found if not given.
+    :param seconds: for how long; until it is released if not given. Then what runs is killed, and every task that has
+        not ended fails with ``LeaseExpired``. On nodes no task is started that is not expected to end before.
+    :param hot: seconds for which a worker without a task looks for the next one, and keeps a core busy, before it
+        sleeps; learned from how often tasks come if not given, up to 5 milliseconds.
+    :param options: as of ``Executor``: ``initializer``, ``initargs``, ``start``, ``preload``, ``output``,
+        ``threads_per_worker``, ``max_tasks_per_child``, ``task_limit``, ``when_full``.
+
+    It is taken when it is made, and its workers are started; ``wait`` returns when there is one.
+    """
+
+    def __init__(
+        self,
+        nodes: Placement | Sequence[str] | None = None,
+        *,
+        workers: int | None = None,
+        memory: int | str | None = None,
+        gpus: int | None = None,
+        seconds: float | None = None,
+        hot: float | None = None,
+        **options: Any,
+    ) -> None:
+        if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
+            raise ValueError(f"seconds must be a positive number, not {seconds!r}")
+        if hot is not None and not (math.isfinite(hot) and hot >= 0):
+            raise ValueError(f"hot must be a number of seconds, not {hot!r}")
+        spin_us = None if hot is None else hot * 1e6
+        super().__init__(workers, nodes=nodes, memory=memory, gpus=gpus, spin_us=spin_us, **options)
+        if hot is None:
+            self._hot_us = _LEARNED_US
+        self._seconds = seconds
+        self._wish["duration_s"] = seconds
+        self._timer: threading.Timer | None = None
+        self._taken_at = time.monotonic()
+        self._ends_at = math.inf if seconds is None else self._taken_at + seconds
+        # Memory is what an engine starts for if there is no task.
+        self._allocate(1)
+        self._set_timer()
+
+    @property
+    def ends_in(self) -> float | None:
+        """Seconds that are left; ``None``: until it is released."""
+        if self._ends_at == math.inf:
+            return None
+        return max(0.0, self._ends_at - time.monotonic())
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Returns when there is a worker. Raises ``TimeoutError`` after ``timeout`` seconds."""
+        self.submit(int).result(timeout)
+
+    def extend(self, seconds: float) -> None:
+        """Lets it last longer by so many seconds; a node whose own time is over before leaves it then.
+
+        Raises ``ValueError`` for a lease without an end, and ``LeaseExpired`` for one that is over.
+        """
+        if self._seconds is None:
+            raise ValueError("this lease has no end that could come later")
+        if not (math.isfinite(seconds) and seconds > 0):
+            raise ValueError(f"seconds must be a positive number, not {seconds!r}")
+        if self.ends_in == 0:
+            from gristmill._errors import LeaseExpired
+
+            raise LeaseExpired(self._end_text())
+        self._seconds += seconds
+        self._ends_at += seconds
+        self._set_timer()
+        self._extend(self._ends_at - time.monotonic())
+
+    def release(self) -> None:
+        """Gives everything back, when what was submitted is completed."""
+        self.shutdown()
+
+    def use(self) -> LeaseUse:
+        """What it has been used for so far."""
+        counts = self.stats()
+        if self._placement is None:
+            held = min(time.monotonic(), self._ends_at) - self._taken_at
+            workers_s, gb_s = held * self._max_workers, held * self._supply["memory"] / 1e9
+        else:
+            workers_s, gb_s = self._allocation()
+        temperatures = {name: counts[name] for name in ("hot", "warm", "cold")}
+        return LeaseUse(gb_s, workers_s, counts["busy_ns"] / 1e9, **temperatures)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """As ``Executor.shutdown``: gives everything back."""
+        super().shutdown(wait, cancel_futures=cancel_futures)
+        if self._timer is not None and wait:
+            self._timer.cancel()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.ends_in is not None:
+            self._timer = threading.Timer(self.ends_in, _end, [weakref.ref(self)])
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _end_text(self) -> str:
+        return f"the lease is over, which was for {self._seconds:g} s: extend it before, or take a longer one"
+
+
+def _end(reference: weakref.ref[Lease]) -> None:
+    lease = reference()
+    if lease is not None and lease.ends_in == 0:
+        lease._expire(lease._end_text())

@@ -1,0 +1,88 @@
+"""Leases on nodes: their time, and what they were used for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from gristmill import Lease, LeaseExpired
+from gristmill._nodes.local import LocalNodes
+
+import calls
+from stage import Gate, descent, lives
+
+MakeLease = Callable[..., tuple[Lease, LocalNodes]]
+
+
+@pytest.fixture
+def make_lease() -> Iterator[MakeLease]:
+    """Takes leases on agents of this machine, which are released when the test ends."""
+    made: list[Lease] = []
+
+    def make(nodes: LocalNodes, **options: Any) -> tuple[Lease, LocalNodes]:
+        made.append(Lease(nodes, **options))
+        return made[-1], nodes
+
+    yield make
+    for lease in made:
+        lease.shutdown(cancel_futures=True)
+
+
+class ShortNodes(LocalNodes):
+    """Nodes that can be used for 40 seconds, of which tasks may finish in the last."""
+
+    options = ("--walltime", "40", "--drain", "1")
+
+
+def test_a_lease_has_what_it_asks_for(make_lease: MakeLease) -> None:
+    lease, _ = make_lease(LocalNodes(2, 2), workers=1, memory="1GB", seconds=100)
+    lease.wait()
+    while len(nodes := [node for node in lease._nodes() if node["connected"]]) < 2:
+        lease.submit(calls.nothing).result()
+    assert [(node["granted_workers"], node["memory"]) for node in nodes] == [(1, 10**9)] * 2
+    assert all(90 < node["ends_in_s"] <= 100 for node in nodes)
+
+
+def test_extending_reaches_the_nodes(make_lease: MakeLease) -> None:
+    lease, _ = make_lease(LocalNodes(1, 1), seconds=100)
+    lease.wait()
+    lease.extend(100)
+    while not 190 < lease._nodes()[0]["ends_in_s"] <= 200:
+        lease.submit(calls.nothing).result()
+
+
+def test_a_node_does_not_last_longer_than_its_own_time(make_lease: MakeLease) -> None:
+    lease, _ = make_lease(ShortNodes(1, 1), seconds=10)
+    lease.wait()
+    before = lease._nodes()[0]["ends_in_s"]
+    lease.extend(1000)
+    while lease._nodes()[0]["ends_in_s"] <= before:
+        lease.submit(calls.nothing).result()
+    assert lease._nodes()[0]["ends_in_s"] <= 40
+
+
+def test_the_end_of_a_lease_frees_the_node(make_lease: MakeLease, gate: Gate) -> None:
+    lease, placement = make_lease(LocalNodes(1, 1), seconds=3)
+    lease.wait()
+    future = lease.submit(calls.enter, gate.path)
+    worker = gate.wait_entered()
+    assert worker in descent(placement.agents[0].pid)
+    with pytest.raises(LeaseExpired, match="the lease is over, which was for 3 s"):
+        future.result()
+    while lives(worker):
+        pass
+
+
+def test_what_was_held_is_counted_also_of_nodes_that_are_gone(make_lease: MakeLease) -> None:
+    lease, placement = make_lease(LocalNodes(1, 2), memory="2GB")
+    lease.wait()
+    first = lease.use()
+    placement.agents[0].kill()
+    while lease._nodes():
+        lease.stats()
+    use = lease.use()
+    assert use.workers_s > first.workers_s
+    assert use.allocation_gb_s == pytest.approx(use.workers_s)
+    assert use.hot + use.warm + use.cold == 1
