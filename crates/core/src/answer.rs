@@ -101,7 +101,8 @@ impl Core {
             self.functions[function].observe(ran_ns, self.config.run_min_ns);
         }
         if !crate::HAS_TAGS {
-            return Run { has_started: frame.verdict.has_started(), ..Run::default() };
+            let has_started = frame.verdict.has_started();
+            return Run { has_started, ran: frame.ran, ..Run::default() };
         }
         let came_up = self.slots[usize::from(task.slot)].ready_ticks;
         let is_cold = came_up > task.submitted_ticks;

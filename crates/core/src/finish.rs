@@ -60,10 +60,11 @@ impl Core {
         let extra = std::mem::replace(&mut task.extra, NONE);
         task.state = State::Final;
         task.status = status;
+        // Whoever sent the task learns from it how long such tasks take.
+        task.next = run.ran.bits();
         if crate::HAS_TAGS {
             task.started_ticks = run.started_ticks;
             task.previous = run.claimed_before.bits();
-            task.next = run.ran.bits();
             task.sequence = run.published_after.bits();
             task.first_parent = run.drained_after.bits();
         }

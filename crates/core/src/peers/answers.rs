@@ -134,7 +134,7 @@ impl Core {
             self.functions[function].observe(ran_ns, self.config.run_min_ns);
         }
         if !crate::HAS_TAGS {
-            return Run { has_started, ..Run::default() };
+            return Run { has_started, ran: answer.tags.ran, ..Run::default() };
         }
         let tags = &answer.tags;
         let joined = self.peers.get(place).joined_ticks;

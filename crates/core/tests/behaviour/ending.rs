@@ -21,6 +21,15 @@ fn a_result_is_kept_until_it_is_released() {
 }
 
 #[test]
+fn how_long_a_task_ran_is_kept_with_tags_and_without() {
+    let mut engine = engine(1);
+    let task = engine.submit();
+    let record = engine.record(task);
+    let _outcome = engine.answer_record(&record, Returned, 700);
+    assert_eq!(engine.core.task(task).unwrap().tags.ran.ticks(), 700);
+}
+
+#[test]
 fn the_id_of_a_released_task_does_not_name_its_successor() {
     let mut engine = engine(1);
     let old = engine.submit();
