@@ -385,7 +385,7 @@ impl Client {
     /// Ends at once: what runs is killed, nothing is waited for. Peers are told.
     pub fn abort(&self, reason: &str) {
         let mut inner = self.lock();
-        inner.lanes.read_clock();
+        inner.drain();
         inner.give_up(reason);
         inner.end_processes();
         self.leave(inner, false);

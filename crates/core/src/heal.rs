@@ -55,6 +55,12 @@ impl Core {
         self.wind_down(port);
     }
 
+    /// Why no worker can be started, once that is certain.
+    #[must_use]
+    pub fn failure(&self) -> Option<&StartFailure> {
+        if let Phase::Broken(failure) = &self.phase { Some(failure) } else { None }
+    }
+
     /// Lengthens the pause before the next start if a worker ended without having run anything;
     /// says whether it did. Workers that end in the same pause count once: they were started
     /// together, and ended by one cause.

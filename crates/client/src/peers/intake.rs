@@ -279,7 +279,8 @@ trait LinkSteps: LinkHome {
                 self.port_mut().say(peer, &Control::Recalled);
             }
             Control::Recalled => {
-                self.parts().core.peer_recalled(peer);
+                let Parts { core, port, .. } = self.parts();
+                core.peer_recalled(peer, now, port);
                 self.call_waiters(<[_]>::is_empty);
             }
             Control::Want { count } => self.share(peer, count, now),
@@ -361,8 +362,12 @@ trait LinkSteps: LinkHome {
         }
     }
 
-    /// Sends beats that are due, and gives up who was silent for too long.
+    /// Sends beats that are due, and gives up who was silent for too long; all, if nothing can be run here.
     fn keep_alive(&mut self, now: u64) {
+        if let Some(failure) = self.core().failure() {
+            let text = failure.text.to_string();
+            return self.end_all(&text);
+        }
         let own = self.own_beat();
         for peer in self.links().peers() {
             let Some(link) = self.links_mut().get_mut(peer) else { continue };
@@ -375,6 +380,15 @@ trait LinkSteps: LinkHome {
                 beat.with(own).write(&mut link.out);
                 self.links_mut().has_outgoing = true;
             }
+        }
+    }
+
+    /// Nothing can be run here: others may get what they would send again and again.
+    fn end_all(&mut self, text: &str) {
+        self.settle();
+        self.end_links(text);
+        for peer in self.links().peers() {
+            self.peer_gone(peer, text, false);
         }
     }
 

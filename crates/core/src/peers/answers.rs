@@ -4,6 +4,7 @@ use gristmill_wire::{Attempt, Epoch, PeerId, Span, TaskId, Temperature};
 
 use super::table::PeerOffer;
 use crate::finish::Run;
+use crate::machine::Phase;
 use crate::outcome::{LossCause, LossReport};
 use crate::port::Port;
 use crate::task::{State, flag};
@@ -65,6 +66,7 @@ impl Core {
         self.peers.get_mut(place).is_congested = is_full;
         self.peers.settle(place, &self.config);
         self.pump(port);
+        self.pump_followers(place, port);
     }
 
     /// Tells when a peer is over, monotonic nanoseconds; `u64::MAX` is not known.
@@ -100,7 +102,10 @@ impl Core {
         });
         let Some(index) = found else {
             self.counts.stale_answers += 1;
-            if let PeerEnd::Returned(payload) | PeerEnd::Raised(payload) = &answer.end {
+            if let PeerEnd::Returned(payload)
+            | PeerEnd::Raised(payload)
+            | PeerEnd::TimedOut(Some(payload)) = &answer.end
+            {
                 self.drop_payload(payload);
             }
             return AnswerOutcome::Stale;
@@ -202,7 +207,8 @@ impl Core {
     /// Takes a task back that a peer has not started; says whether it will be placed again.
     pub(crate) fn return_from_peer(&mut self, index: u32, port: &mut impl Port) -> bool {
         let unfinished = self.tasks[index].sequence;
-        if unfinished == 0 || self.tasks[index].has(flag::CANCELLED) {
+        let cancels = matches!(self.phase, Phase::Closing { cancels: true });
+        if unfinished == 0 || cancels || self.tasks[index].has(flag::CANCELLED) {
             return self.return_unstarted(index, port);
         }
         self.begin_attempt(index);

@@ -34,6 +34,9 @@ impl Core {
         let peer = self.peers.get_mut(place);
         let waiting = peer.in_flight.len - peer.offer.workers;
         peer.is_recalled = true;
+        peer.is_dry = true;
+        self.peers.deep -= 1;
+        self.peers.settle(place, &self.config);
         port.recall_from_peer(peer_id(place), waiting.div_ceil(2).min(self.config.steal_max));
     }
 
@@ -43,6 +46,7 @@ impl Core {
             let peer = self.peers.get_mut(place);
             if peer.is_joined && peer.in_flight.len > 0 {
                 peer.is_recalled = true;
+                self.peers.settle(place, &self.config);
                 port.recall_from_peer(peer_id(place), u32::MAX);
             }
         }
@@ -74,17 +78,20 @@ impl Core {
     }
 
     /// Tells that a peer has given back what it was asked for, as far as it could.
-    pub fn peer_recalled(&mut self, peer: PeerId) {
-        if let Some(place) = self.joined_peer(peer) {
-            self.peers.get_mut(place).is_recalled = false;
-        }
+    pub fn peer_recalled(&mut self, peer: PeerId, now: u64, port: &mut impl Port) {
+        self.now = now;
+        let Some(place) = self.joined_peer(peer) else { return };
+        self.peers.get_mut(place).is_recalled = false;
+        self.peers.settle(place, &self.config);
+        self.pump(port);
+        self.pump_followers(place, port);
     }
 
-    /// Asks the peer that a task is with not to start it; false where that was asked already, or it is with none.
+    /// Asks the peer that a task is with not to start it, once; false where it is to be stopped, or is with none.
     pub(crate) fn ask_back(&mut self, index: u32, port: &mut impl Port) -> bool {
         let task = &mut self.tasks[index];
         if task.state != State::Away || task.has(flag::CANCELLED) {
-            return false;
+            return task.state == State::Away && task.has(flag::RECALLED);
         }
         task.flags |= flag::CANCELLED | flag::RECALLED;
         let (peer, attempt) = (PeerId(task.slot), task.attempt);
@@ -110,7 +117,8 @@ impl Core {
     }
 
     /// Cancels up to `count` tasks that have certainly not started and that no task of this engine submitted, those that
-    /// would run last first: whoever sent them has a better place.
+    /// would run last first: whoever sent them has a better place. What an idle worker is about to begin stays, or tasks
+    /// would be moved on for ever; unless all are wanted, `u32::MAX`.
     pub fn withdraw(&mut self, count: u32, now: u64, port: &mut impl Port) {
         self.now = now;
         let mut left = count as usize;
@@ -125,6 +133,10 @@ impl Core {
         }
         for slot in 0..self.live_end {
             let mut unclaimed = self.unclaimed(slot, port);
+            let is_about_to_begin = unclaimed.len() == self.slots[slot].in_flight.len as usize;
+            if is_about_to_begin && !unclaimed.is_empty() && count != u32::MAX {
+                unclaimed.remove(0);
+            }
             unclaimed.retain(|&index| !self.is_nested(index));
             let wanted = &unclaimed[unclaimed.len().saturating_sub(left)..];
             let taken = self.recall(slot, wanted, port);

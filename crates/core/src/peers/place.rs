@@ -177,6 +177,7 @@ impl Core {
         let was_deep = peer.has_more();
         peer.in_flight.push_back(&mut self.tasks, index);
         peer.backlog_ns += cost.ns();
+        peer.is_dry = false;
         let is_deep = peer.has_more();
         self.peers.deep += u32::from(is_deep && !was_deep);
         self.peers.away += 1;
@@ -206,7 +207,9 @@ impl Core {
         let was_deep = peer.has_more();
         peer.in_flight.remove(&mut self.tasks, index);
         peer.backlog_ns -= cost.ns();
+        peer.is_dry = false;
         let is_deep = peer.has_more();
+        self.peers.deep += u32::from(is_deep && !was_deep);
         self.peers.deep -= u32::from(was_deep && !is_deep);
         self.peers.away -= 1;
         self.peers.settle(place, &self.config);

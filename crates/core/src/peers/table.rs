@@ -54,6 +54,8 @@ pub(crate) struct Peer {
     pub is_congested: bool,
     /// It was asked to give tasks back and has not said that it has.
     pub is_recalled: bool,
+    /// Nothing went there and nothing came back since it was asked: it has nothing to give.
+    pub is_dry: bool,
     /// Which of those that were this one's place.
     pub epoch: Epoch,
     /// When it joined, clock ticks.
@@ -74,6 +76,7 @@ impl Peer {
         is_draining: false,
         is_congested: false,
         is_recalled: false,
+        is_dry: false,
         epoch: Epoch(0),
         joined_ticks: 0,
         offer: PeerOffer::of_workers(0),
@@ -93,6 +96,10 @@ impl Peer {
         let count = self.in_flight.len;
         if count < workers {
             return Level::Idle;
+        }
+        if self.is_recalled {
+            // What it gives back would go there again.
+            return Level::Shut;
         }
         let window_ns = config.window_ns + self.offer.round_trip_ns;
         let has_window = self.backlog_ns < window_ns.saturating_mul(u64::from(workers));
@@ -116,10 +123,10 @@ impl Peer {
         now.saturating_add(before).saturating_add(run_ns) <= self.offer.ends_at_ns
     }
 
-    /// Whether something waits there for a worker.
+    /// Whether something waits there for a worker, as far as is known.
     #[inline]
     pub fn has_more(&self) -> bool {
-        self.in_flight.len > self.offer.workers
+        self.in_flight.len > self.offer.workers && !self.is_dry
     }
 }
 

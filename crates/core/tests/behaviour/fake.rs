@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use gristmill_core::{
-    AnswerOutcome, Attempt, Config, Core, Dispatch, Epoch, FunctionId, KillReason, Loss, LossCause,
-    Origin, Payload, PayloadRef, Port, Progress, Sent, SlotId, Status, Submission, SubmitError,
-    TakeBack, TaskId, TaskOptions,
+    AnswerOutcome, Attempt, Config, Core, Dispatch, Epoch, Errand, FunctionId, KillReason, Loss,
+    LossCause, Origin, Payload, PayloadRef, PeerId, Port, Progress, Sent, SlotId, Status,
+    Submission, SubmitError, TakeBack, TaskId, TaskOptions,
 };
 use gristmill_wire::{AnswerFrame, BatchCalls, PayloadKind, Span, TaskFlags, Temperature, Verdict};
 
@@ -19,6 +19,16 @@ pub struct Sending {
     pub is_nested: bool,
     pub devices: u16,
     pub parents: Vec<TaskId>,
+}
+
+/// A task that was sent to a peer and not answered by the test.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Away {
+    pub peer: u16,
+    pub task: TaskId,
+    pub attempt: Attempt,
+    /// Its parents: whether the value of each came with it.
+    pub parents: Vec<(TaskId, bool)>,
 }
 
 #[derive(Debug, Default)]
@@ -42,6 +52,15 @@ pub struct Rings {
     pub calls_sent: Vec<usize>,
     pub room: Option<usize>,
     pub refuses: bool,
+    /// What peers have.
+    pub away: Vec<Away>,
+    /// Links that take nothing more.
+    pub full_peers: Vec<u16>,
+    /// Tasks that peers were asked to stop, and not to start.
+    pub stopped: Vec<TaskId>,
+    pub withdrawn: Vec<TaskId>,
+    /// Which peers were asked for how many tasks.
+    pub recalled: Vec<(u16, u32)>,
 }
 
 impl Port for Rings {
@@ -118,6 +137,32 @@ impl Port for Rings {
 
     fn retire(&mut self, slot: SlotId) {
         self.retired.push(slot.0);
+    }
+
+    fn send_to_peer(&mut self, peer: PeerId, errand: Errand<'_>) -> Sent {
+        if self.full_peers.contains(&peer.0) {
+            return Sent::Full;
+        }
+        let parents = errand.parents.map(|(parent, _, value)| (parent, value.is_some()));
+        self.away.push(Away {
+            peer: peer.0,
+            task: errand.task.id,
+            attempt: errand.task.attempt,
+            parents: parents.collect(),
+        });
+        Sent::Written(0)
+    }
+
+    fn stop_at_peer(&mut self, _: PeerId, task: TaskId, _: Attempt, _: u64) {
+        self.stopped.push(task);
+    }
+
+    fn withdraw_from_peer(&mut self, _: PeerId, task: TaskId, _: Attempt) {
+        self.withdrawn.push(task);
+    }
+
+    fn recall_from_peer(&mut self, peer: PeerId, count: u32) {
+        self.recalled.push((peer.0, count));
     }
 
     fn finished(&mut self, task: TaskId, _: u64, status: Status) {

@@ -1,12 +1,16 @@
 //! What a user can name: where tasks go, how they end, what a loss costs, what a cancel does.
 #![expect(clippy::unwrap_used, reason = "a test that finds nothing to unwrap has failed")]
 
+mod balancing;
 mod batching;
 mod cancelling;
 mod demanding;
 mod ending;
 mod fake;
+mod faraway;
+mod following;
 mod losing;
 mod model;
 mod nesting;
+mod parting;
 mod placing;

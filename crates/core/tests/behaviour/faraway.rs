@@ -1,0 +1,192 @@
+//! A client without workers of its own, and peers that the test plays; and which of them a task goes to.
+
+use gristmill_core::{
+    AnswerOutcome, Config, Epoch, LossCause, LossReport, Payload, PeerAnswer, PeerEnd, PeerId,
+    PeerOffer, SlotId, Status, Tags, TaskId,
+};
+use gristmill_wire::Span;
+use gristmill_wire::Verdict::Returned;
+
+use crate::fake::{Away, Engine, engine_with, starting};
+
+/// A client whose peers have so many workers each.
+pub fn client_of(peers: &[u32]) -> Engine {
+    client_with(peers, Config::default())
+}
+
+pub fn client_with(peers: &[u32], config: Config) -> Engine {
+    let mut engine = starting(Config { workers: 0, spare_max: 0, ..config });
+    for (peer, &workers) in (0..).zip(peers) {
+        engine.join(peer, workers, 0);
+    }
+    engine
+}
+
+pub fn returned() -> PeerEnd {
+    PeerEnd::Returned(Payload::copy_from(b"x"))
+}
+
+impl Engine {
+    pub fn join(&mut self, peer: u16, workers: u32, round_trip_ns: u64) {
+        let offer = PeerOffer { workers, round_trip_ns, ends_at_ns: u64::MAX, gpus: 0, memory: 0 };
+        self.core.peer_joined(PeerId(peer), Epoch(1), offer, self.now, &mut self.port);
+        self.core.audit();
+    }
+
+    /// What a peer has of a task.
+    pub fn away(&self, task: TaskId) -> Away {
+        self.port.away.iter().find(|one| one.task == task).expect("a peer has it").clone()
+    }
+
+    /// The peer that has a task.
+    pub fn peer_of(&self, task: TaskId) -> Option<u16> {
+        self.port.away.iter().find(|one| one.task == task).map(|one| one.peer)
+    }
+
+    /// A peer answers a task that ran for so long.
+    pub fn reply_in(&mut self, task: TaskId, end: PeerEnd, ran_ns: u64) -> AnswerOutcome {
+        let away = self.away(task);
+        self.port.away.retain(|one| *one != away);
+        self.reply_as(&away, end, ran_ns)
+    }
+
+    pub fn reply(&mut self, task: TaskId, end: PeerEnd) -> AnswerOutcome {
+        self.reply_in(task, end, 1_000)
+    }
+
+    /// An answer comes, whatever became of what it answers.
+    pub fn reply_as(&mut self, away: &Away, end: PeerEnd, ran_ns: u64) -> AnswerOutcome {
+        let Away { peer, task, attempt, .. } = *away;
+        let tags = Tags::of_run(Span::from_ticks(ran_ns));
+        let answer = PeerAnswer { task, attempt, end, tags };
+        let outcome = self.core.peer_answered(PeerId(peer), answer, self.now, &mut self.port);
+        self.core.audit();
+        outcome
+    }
+
+    /// A peer is lost; the link knows of these that they never left.
+    pub fn lose_peer(&mut self, peer: u16, unsent: &[TaskId]) {
+        let unsent: Vec<_> =
+            unsent.iter().map(|&task| self.away(task)).map(|one| (one.task, one.attempt)).collect();
+        self.port.away.retain(|one| one.peer != peer);
+        let report = LossReport {
+            slot: SlotId(0),
+            epoch: Epoch(0),
+            pid: 0,
+            cause: LossCause::Node,
+            node: "n".into(),
+            oom: false,
+            killed_for: None,
+            detail: "silent".into(),
+        };
+        let (whom, now) = ((PeerId(peer), Epoch(1)), self.now);
+        self.core.peer_lost(whom, report, &unsent, now, &mut self.port);
+        self.core.audit();
+    }
+
+    /// A peer has given back what it could.
+    pub fn recalled(&mut self, peer: u16) {
+        self.core.peer_recalled(PeerId(peer), self.now, &mut self.port);
+        self.core.audit();
+    }
+
+    /// Peers learn that the function takes this long.
+    pub fn teach_peers(&mut self, ran_ns: u64) {
+        let task = self.submit();
+        let _outcome = self.reply_in(task, returned(), ran_ns);
+        self.core.release(task);
+        self.port.finished.clear();
+    }
+
+    /// Submits tasks and says which peer each went to.
+    pub fn spread_over_peers(&mut self, count: usize) -> Vec<Option<u16>> {
+        let tasks: Vec<_> = (0..count).map(|_| self.submit()).collect();
+        tasks.into_iter().map(|task| self.peer_of(task)).collect()
+    }
+}
+
+#[test]
+fn peers_with_idle_workers_come_first() {
+    let mut engine = client_of(&[1, 2]);
+    let peers = engine.spread_over_peers(3);
+    let count = |peer| peers.iter().filter(|one| **one == Some(peer)).count();
+    assert_eq!((count(0), count(1)), (1, 2), "each worker has something to do");
+}
+
+#[test]
+fn short_tasks_stay_together_while_another_peer_could_not_be_faster() {
+    let mut engine = client_of(&[100, 100]);
+    engine.teach_peers(100);
+    let peers = engine.spread_over_peers(50);
+    assert!(peers.iter().all(|peer| *peer == peers[0]), "one peer gets them all: {peers:?}");
+}
+
+#[test]
+fn a_peer_gets_a_window_of_work_and_as_much_as_the_way_there_takes() {
+    let mut near = client_of(&[1]);
+    near.teach_peers(20_000);
+    assert_eq!(near.spread_over_peers(60).iter().flatten().count(), 10, "200 us at 20 us each");
+    let mut far = starting(Config { workers: 0, spare_max: 0, ..Config::default() });
+    far.join(0, 1, 400_000);
+    far.teach_peers(20_000);
+    assert_eq!(far.spread_over_peers(60).iter().flatten().count(), 30, "400 us more");
+}
+
+#[test]
+fn a_peer_whose_link_is_full_gets_nothing_until_it_has_room() {
+    let mut engine = client_of(&[2]);
+    engine.port.full_peers = vec![0];
+    let task = engine.submit();
+    assert_eq!(engine.peer_of(task), None);
+    engine.port.full_peers.clear();
+    engine.core.peer_congested(PeerId(0), false, engine.now, &mut engine.port);
+    assert_eq!(engine.peer_of(task), Some(0));
+}
+
+#[test]
+fn a_peer_that_drains_gets_nothing_more_and_ends_what_it_has() {
+    let mut engine = client_of(&[2, 2]);
+    let first = engine.submit();
+    let old = engine.peer_of(first).unwrap();
+    engine.core.peer_draining(PeerId(old), engine.now, &mut engine.port);
+    let later = engine.spread_over_peers(3);
+    assert!(later.iter().all(|peer| *peer != Some(old)), "{later:?}");
+    assert_eq!(engine.reply(first, returned()), AnswerOutcome::Finished(Status::Succeeded));
+    assert_eq!(engine.spread_over_peers(1), [Some(1 - old)]);
+}
+
+#[test]
+fn children_that_wait_for_a_worker_here_do_not_keep_others_from_peers() {
+    let config =
+        Config { workers: 1, spare_max: 0, depth_min: 1, depth_max: 1, ..Config::default() };
+    let mut engine = engine_with(config);
+    let parent = engine.submit();
+    engine.start(parent);
+    let child = engine.submit_from(parent);
+    assert!(!engine.is_sent(child), "its parent has the worker");
+    engine.join(0, 1, 0);
+    let task = engine.submit();
+    assert_eq!(engine.peer_of(task), Some(0));
+    engine.core.audit();
+}
+
+#[test]
+fn a_value_that_ends_a_task_is_what_the_first_answer_says() {
+    let mut engine = client_of(&[1]);
+    let task = engine.submit();
+    let away = engine.away(task);
+    assert_eq!(engine.reply(task, returned()), AnswerOutcome::Finished(Status::Succeeded));
+    assert_eq!(engine.reply_as(&away, returned(), 1), AnswerOutcome::Stale);
+    assert_eq!(engine.core.stats().stale_answers, 1);
+}
+
+#[test]
+fn a_worker_of_ones_own_is_nearer_than_a_peer() {
+    let mut engine = engine_with(Config { workers: 1, spare_max: 0, ..Config::default() });
+    engine.join(0, 4, 0);
+    let (own, away) = (engine.submit(), engine.submit());
+    assert!(engine.is_sent(own) && engine.is_sent(away), "two fit");
+    let third = engine.submit();
+    assert_eq!(engine.peer_of(third), Some(0));
+    let _outcome = engine.answer(own, Returned);
+}
