@@ -14,7 +14,7 @@ impl Simulation {
         let mut payload = Vec::new();
         for number in &calls {
             BatchCalls::append(&(*number as u64).to_le_bytes(), &mut payload).expect("small");
-            self.world.ledger.push(Entry { starts_max: 1, ..Entry::default() });
+            self.world.ledger.push(Entry::default());
         }
         self.world.log(|| format!("submit {calls:?} as a batch"));
         let submission = Submission {

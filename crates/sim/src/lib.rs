@@ -14,13 +14,18 @@
 #![forbid(unsafe_code)]
 
 mod batches;
+mod cluster;
+mod drive;
+mod memory;
 mod plan;
 mod random;
 mod run;
 mod steps;
+mod values;
 mod worker;
 mod world;
 
+pub use cluster::{Cluster, ClusterReport};
 pub use run::{Report, Simulation};
 
 #[cfg(test)]

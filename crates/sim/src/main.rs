@@ -1,74 +1,87 @@
-//! `sim [SEED] [--count N]`: one seed with its trace, or many without.
+//! `sim [engine|cluster] [SEED] [--count N] [--trace]`: one seed, or many of both worlds.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command talks to its terminal")]
+
+mod many;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
-use std::time::Instant;
 
-use gristmill_core::Status;
-use gristmill_sim::Simulation;
+use gristmill_sim::{Cluster, Simulation};
 
-/// Seeds run when none is named.
-const COUNT: u64 = 5_000;
+/// Seeds run when none is named: of one engine, and of a cluster.
+const COUNTS: [u64; 2] = [5_000, 2_000];
+
+/// Which of the two is simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Engine,
+    Cluster,
+}
+
+impl Kind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Engine => "engine",
+            Self::Cluster => "cluster",
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Wish {
+    kind: Option<Kind>,
+    seed: Option<u64>,
+    count: Option<u64>,
+    with_trace: bool,
+}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let Some((seed, count)) = parse(&arguments) else {
-        eprintln!("usage: sim [SEED] [--count N]");
+    let Some(wish) = parse(&arguments) else {
+        eprintln!("usage: sim [engine|cluster] [SEED] [--count N] [--trace]");
         return ExitCode::from(2);
     };
-    match (seed, count) {
-        (Some(seed), None) => run_one(seed),
-        (first, count) => run_many(first.unwrap_or(0), count.unwrap_or(COUNT)),
+    let kinds = [Kind::Engine, Kind::Cluster].into_iter().zip(COUNTS);
+    let wanted = kinds.filter(|(kind, _)| wish.kind.is_none_or(|wanted| wanted == *kind));
+    let mut is_good = true;
+    for (kind, count) in wanted {
+        is_good &= match (wish.seed, wish.count) {
+            (Some(seed), None) => run_one(kind, seed, wish.with_trace),
+            (first, wanted) => many::run(kind, first.unwrap_or(0), wanted.unwrap_or(count)),
+        };
     }
-}
-
-fn parse(arguments: &[String]) -> Option<(Option<u64>, Option<u64>)> {
-    let (mut seed, mut count) = (None, None);
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        if argument == "--count" {
-            count = Some(rest.next()?.parse().ok()?);
-        } else {
-            seed = Some(argument.parse().ok()?);
-        }
-    }
-    Some((seed, count))
-}
-
-fn run_one(seed: u64) -> ExitCode {
-    let mut simulation = Simulation::new(seed, true);
-    let result = catch_unwind(AssertUnwindSafe(|| simulation.run()));
-    let (trace, is_good) = match &result {
-        Ok(report) => (report.trace.as_slice(), true),
-        Err(_) => (simulation.trace(), false),
-    };
-    trace.iter().for_each(|line| println!("{line}"));
-    println!("seed {seed}: {}", if is_good { "good" } else { "FAILED" });
     if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn run_many(first: u64, count: u64) -> ExitCode {
-    let began = Instant::now();
-    let (mut steps, mut losses, mut stolen, mut stale) = (0, 0, 0, 0);
-    let mut finished = [0; Status::COUNT];
-    for seed in first..first + count {
-        let mut simulation = Simulation::new(seed, false);
-        let Ok(report) = catch_unwind(AssertUnwindSafe(|| simulation.run())) else {
-            eprintln!("seed {seed} failed; its trace: ./dev sim {seed}");
-            return ExitCode::FAILURE;
-        };
-        steps += report.steps;
-        losses += report.losses;
-        stolen += report.stolen;
-        stale += report.stale;
-        finished.iter_mut().zip(report.finished).for_each(|(sum, count)| *sum += count);
+fn parse(arguments: &[String]) -> Option<Wish> {
+    let mut wish = Wish::default();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match argument.as_str() {
+            "--count" => wish.count = Some(rest.next()?.parse().ok()?),
+            "--trace" => wish.with_trace = true,
+            "engine" => wish.kind = Some(Kind::Engine),
+            "cluster" => wish.kind = Some(Kind::Cluster),
+            seed => wish.seed = Some(seed.parse().ok()?),
+        }
     }
-    let tasks: u64 = finished.iter().sum();
-    println!("{count} seeds from {first}: {tasks} tasks, {steps} steps, {:.1?}", began.elapsed());
-    println!("{losses} workers lost, {stolen} tasks stolen, {stale} stale answers dropped");
-    println!(
-        "succeeded, failed, cancelled, timed out, dependency failed, lost, refused: {finished:?}"
-    );
-    ExitCode::SUCCESS
+    Some(wish)
+}
+
+fn run_one(kind: Kind, seed: u64, with_trace: bool) -> bool {
+    let (trace, is_good) = match kind {
+        Kind::Engine => {
+            let mut simulation = Simulation::new(seed, with_trace);
+            let result = catch_unwind(AssertUnwindSafe(|| simulation.run()));
+            result.map_or_else(|_| (simulation.trace().to_vec(), false), |one| (one.trace, true))
+        }
+        Kind::Cluster => {
+            let mut cluster = Cluster::new(seed, with_trace);
+            let result = catch_unwind(AssertUnwindSafe(|| cluster.run()));
+            result.map_or_else(|_| (cluster.trace(), false), |one| (one.trace, true))
+        }
+    };
+    trace.iter().for_each(|line| println!("{line}"));
+    println!("{} seed {seed}: {}", kind.name(), if is_good { "good" } else { "FAILED" });
+    is_good
 }

@@ -2,6 +2,7 @@
 
 use gristmill_core::{Budgets, Config, TaskOptions};
 
+use crate::memory::Memory;
 use crate::random::Random;
 use crate::worker::Course;
 
@@ -43,6 +44,8 @@ pub struct Plan {
     pub stack_max: usize,
     /// Records that fit into a ring.
     pub ring_max: usize,
+    /// Payloads are padded to this, and large from that size on; 0 is never.
+    pub payload_sizes: (usize, usize),
     /// The engine's constants.
     pub config: Config,
 }
@@ -86,8 +89,16 @@ impl Plan {
             shuts_down: random.chance(30),
             stack_max: pick(random, &[1, 2, 4, 16]),
             ring_max: pick(random, &[1, 2, 5, 100]),
+            payload_sizes: pick(random, &[(0, 0), (0, 0), (40, 0), (40, 30), (0, 13)]),
             config,
         }
+    }
+
+    /// Where an engine's payloads are.
+    #[must_use]
+    pub fn memory(&self) -> Memory {
+        let (padded_size, large_size) = self.payload_sizes;
+        Memory::new(padded_size, large_size)
     }
 
     /// Draws how a run goes on.
@@ -131,6 +142,6 @@ impl Plan {
     }
 }
 
-fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
+pub(crate) fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
     from[random.index(from.len())]
 }

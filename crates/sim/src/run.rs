@@ -1,17 +1,14 @@
 //! One seed from its first task to its last process.
 
-use std::collections::BTreeMap;
-
 use gristmill_core::{
-    Budgets, CancelMode, CancelOutcome, Config, Core, Loss, LossCause, Origin, Payload, SlotState,
-    StartFailure, Status, Submission, SubmitError, TaskId,
+    Budgets, CancelMode, CancelOutcome, Config, Core, Origin, SlotState, Status, SubmitError,
+    TaskId,
 };
-use gristmill_wire::FunctionId;
 
+use crate::drive::Drive;
 use crate::plan::Plan;
 use crate::random::Random;
-use crate::worker::{Message, Worker};
-use crate::world::{Entry, World};
+use crate::world::World;
 
 /// Steps after which a seed is said to hang: the longest one needs a tenth.
 const STEPS_MAX: u64 = 200_000;
@@ -54,14 +51,9 @@ impl Simulation {
         let mut random = Random::new(seed);
         let plan = Plan::draw(&mut random);
         let config: Config = plan.config.clone();
-        let world = World {
-            workers: (0..config.slot_count()).map(|_| Worker::default()).collect(),
-            ledger: Vec::new(),
-            batches: BTreeMap::new(),
-            ring_max: plan.ring_max,
-            now: 1,
-            trace: with_trace.then(Vec::new),
-        };
+        let memory = plan.memory();
+        let trace = with_trace.then(Vec::new);
+        let world = World { trace, ..World::new(config.slot_count(), plan.ring_max, memory) };
         let core = Core::new(config);
         Self { core, world, plan, random, submitted: 0, is_closed: false, steps: 0 }
     }
@@ -96,6 +88,8 @@ impl Simulation {
         if self.steps.is_multiple_of(5) {
             self.core.audit();
         }
+        self.world.memory.free(self.core.freed_blocks());
+        self.world.started.clear();
         self.world.now += self.random.below(300);
         let wake = self.core.next_wake(self.world.now);
         assert!(wake.is_none() || self.core.has_obligations(), "a wake-up that nobody owes");
@@ -127,6 +121,11 @@ impl Simulation {
         assert_eq!(outcome, Some(CancelOutcome::Requested), "it runs, so it can be stopped");
     }
 
+    fn drive(&mut self) -> Drive<'_, World> {
+        let Self { core, world, plan, random, .. } = self;
+        Drive { core, port: world, plan, random }
+    }
+
     fn act(&mut self, kind: u64) -> bool {
         let place = self.random.index(self.world.workers.len());
         match kind {
@@ -134,12 +133,12 @@ impl Simulation {
                 let slot = (place + offset) % self.world.workers.len();
                 self.world.work(slot, &self.plan, &mut self.random)
             }),
-            5..=8 => self.drain_some(place),
+            5..=8 => self.drive().drain_some(place),
             9 | 10 => self.submit_some(),
             11 => self.random.chance(self.plan.cancels) && self.cancel_some(),
             12 => self.random.chance(self.plan.releases) && self.release_some(),
-            13 => self.notice(place),
-            14 => self.fault(place),
+            13 => self.drive().notice(place),
+            14 => self.drive().fault(place),
             _ => self.poll_if_due(),
         }
     }
@@ -196,70 +195,10 @@ impl Simulation {
             self.submit_batch();
             return true;
         }
-        let number = self.submit(Origin::External, 0);
-        assert!(number.is_some(), "what is admitted is accepted");
+        let parents = self.drive().draw_parents();
+        let number = self.drive().submit(Origin::External, 0, parents);
+        assert!(number.is_ok(), "what is admitted is accepted");
         true
-    }
-
-    /// Submits a task of the program or of a task; `None` when it is refused.
-    fn submit(&mut self, origin: Origin, depth: u64) -> Option<usize> {
-        let number = self.world.ledger.len();
-        let parents = if depth == 0 { self.draw_parents() } else { Vec::new() };
-        let ids: Vec<TaskId> =
-            parents.iter().filter_map(|&parent| self.world.ledger[parent].id).collect();
-        let options = self.plan.draw_options(&mut self.random, self.world.now);
-        let budgets =
-            options.and_then(|options| options.budgets).unwrap_or(self.plan.config.budgets);
-        let has_time = options
-            .is_some_and(|options| options.timeout_ns.is_some() || options.deadline_ns.is_some());
-        self.world.log(|| format!("submit {number} with {parents:?}, {origin:?}, {options:?}"));
-        self.world.ledger.push(Entry {
-            parents,
-            depth,
-            starts_max: 1
-                + u64::from(budgets.retries)
-                + u64::from(budgets.loss_retries)
-                + u64::from(budgets.timeout_retries),
-            may_cancel: depth > 0,
-            has_time,
-            is_unsendable: self.random.chance(1),
-            ..Entry::default()
-        });
-        let submission = Submission {
-            function: FunctionId(u32::try_from(self.random.below(3)).expect("small")),
-            payload: Payload::copy_from(&(number as u64).to_le_bytes()),
-            handle: number as u64,
-            submitted_ticks: self.world.now,
-            parents: &ids,
-            options: options.as_ref(),
-            origin,
-        };
-        match self.core.submit(submission, self.world.now, &mut self.world) {
-            Ok(id) => {
-                self.world.ledger[number].id = Some(id);
-                Some(number)
-            }
-            Err(error) => {
-                self.world.log(|| format!("refused {number}: {error}"));
-                self.world.ledger.pop();
-                None
-            }
-        }
-    }
-
-    fn draw_parents(&mut self) -> Vec<usize> {
-        let known: Vec<usize> = (0..self.world.ledger.len())
-            .filter(|&number| {
-                let entry = &self.world.ledger[number];
-                !entry.is_released && entry.id.is_some()
-            })
-            .collect();
-        let mut parents = Vec::new();
-        while !known.is_empty() && parents.len() < 6 && self.random.chance(self.plan.parents) {
-            let recent = known.len().min(8);
-            parents.push(known[known.len() - 1 - self.random.index(recent)]);
-        }
-        parents
     }
 
     fn cancel_some(&mut self) -> bool {
@@ -311,128 +250,6 @@ impl Simulation {
         true
     }
 
-    fn drain_some(&mut self, place: usize) -> bool {
-        let count = self.world.workers.len();
-        let found = (0..count)
-            .map(|offset| (place + offset) % count)
-            .find(|&slot| self.world.workers[slot].published > 0);
-        let Some(slot) = found else { return false };
-        let batch = 1 + self.random.below(4);
-        for _ in 0..batch {
-            if self.world.workers[slot].published == 0 {
-                break;
-            }
-            self.drain_one(slot);
-        }
-        true
-    }
-
-    fn drain_one(&mut self, place: usize) {
-        let worker = &mut self.world.workers[place];
-        worker.published -= 1;
-        let message = worker.results.pop_front().expect("it was published");
-        let (slot, now) = (World::slot(place), self.world.now);
-        match message {
-            Message::Answer(frame, payload) => {
-                let _outcome = self.core.answered(slot, &frame, payload, now, &mut self.world);
-            }
-            Message::Result(batch, number, verdict) => {
-                self.world.take_result(batch, number, verdict);
-            }
-            Message::Wait(task, on) => {
-                self.world.log(|| format!("{task} in {slot} waits: {on}"));
-                self.core.waiting(slot, task, on, now, &mut self.world);
-            }
-            Message::Request(parent, number) => {
-                let depth = self.depth_of(parent);
-                let child = self.submit(Origin::Nested { slot, parent }, depth + 1);
-                let stack = &mut self.world.workers[place].stack;
-                if let Some(frame) = stack.iter_mut().find(|one| one.record.number == number) {
-                    frame.requested -= 1;
-                    frame.children.extend(child);
-                }
-            }
-        }
-    }
-
-    fn depth_of(&self, task: TaskId) -> u64 {
-        let known = self.world.ledger.iter().find(|entry| entry.id == Some(task));
-        known.map_or(3, |entry| entry.depth)
-    }
-
-    /// Gives the notice of a start or of a death.
-    fn notice(&mut self, place: usize) -> bool {
-        let count = self.world.workers.len();
-        let has_news = |worker: &Worker| {
-            worker.is_starting || (worker.is_up && (worker.dead.is_some() || worker.is_retired))
-        };
-        let found = (0..count)
-            .map(|offset| (place + offset) % count)
-            .find(|&slot| has_news(&self.world.workers[slot]));
-        let Some(slot) = found else { return false };
-        if self.world.workers[slot].is_starting {
-            self.start(slot)
-        } else {
-            self.die(slot)
-        }
-        true
-    }
-
-    fn start(&mut self, place: usize) {
-        let (slot, now) = (World::slot(place), self.world.now);
-        let worker = &mut self.world.workers[place];
-        worker.is_starting = false;
-        if self.random.chance(self.plan.start_failures) {
-            self.world.log(|| format!("{slot} does not start"));
-            let permanent = self.random.chance(5);
-            let failure = StartFailure { text: "no".into(), permanent, is_expiry: false };
-            self.core.slot_failed(slot, failure, now, &mut self.world);
-            return;
-        }
-        worker.is_up = true;
-        let epoch = worker.epoch;
-        self.world.log(|| format!("{slot} is up"));
-        self.core.slot_ready(slot, epoch, now, &mut self.world);
-    }
-
-    fn die(&mut self, place: usize) {
-        let (slot, now) = (World::slot(place), self.world.now);
-        self.world.bury(place);
-        while self.world.workers[place].published > 0 {
-            self.drain_one(place);
-        }
-        let worker = &mut self.world.workers[place];
-        worker.is_up = false;
-        worker.is_retired = false;
-        let cause = match worker.dead.take() {
-            _ if worker.by_keeper => LossCause::Keeper,
-            Some(signal) => LossCause::Signal(signal),
-            None => LossCause::Exit(0),
-        };
-        let (progress, epoch) = (worker.progress, worker.epoch);
-        let loss = Loss { cause, pid: 1, oom: false, detail: "gone".into(), progress };
-        self.world.log(|| format!("{slot} is lost: {cause:?}, {progress:?}"));
-        self.core.slot_lost(slot, epoch, loss, now, &mut self.world);
-    }
-
-    fn fault(&mut self, place: usize) -> bool {
-        if self.random.chance(self.plan.keeper) {
-            self.world.log(|| "the keeper dies".into());
-            for worker in self.world.workers.iter_mut().filter(|worker| worker.is_up) {
-                worker.dead.get_or_insert(9);
-                worker.by_keeper = true;
-            }
-            return true;
-        }
-        let worker = &mut self.world.workers[place];
-        if !self.random.chance(self.plan.kills) || !worker.is_up || worker.dead.is_some() {
-            return false;
-        }
-        worker.dead = Some(9);
-        self.world.log(|| format!("slot {place} is killed from outside"));
-        true
-    }
-
     /// Everything is over: nothing may be left.
     fn check_end(&mut self) -> Report {
         for number in 0..self.world.ledger.len() {
@@ -443,6 +260,7 @@ impl Simulation {
                 assert_eq!(view.status, entry.status, "what was told is what is kept");
             }
         }
+        self.world.check_values(&self.core);
         for number in 0..self.world.ledger.len() {
             let entry = &self.world.ledger[number];
             if let Some(id) = entry.id.filter(|_| !entry.is_released) {
@@ -453,6 +271,8 @@ impl Simulation {
         batches.into_iter().for_each(|batch| self.core.release(batch));
         self.core.audit();
         assert_eq!(self.core.record_count(), 0, "records outlive their tasks");
+        self.world.memory.free(self.core.freed_blocks());
+        assert_eq!(self.world.memory.block_count(), 0, "payloads outlive their tasks");
         let stats = self.core.stats();
         assert!(stats.slots.iter().all(|slot| slot.state == SlotState::Absent));
         assert_eq!(stats.finished.iter().sum::<u64>(), stats.submitted, "each task ends once");

@@ -1,12 +1,13 @@
 //! What workers do, one small step at a time.
 
-use gristmill_core::{CallProgress, SlotId};
+use gristmill_core::{CallProgress, Payload, SlotId};
 use gristmill_wire::{TaskFlags, Verdict};
 
+use crate::memory::value_of;
 use crate::plan::Plan;
 use crate::random::Random;
 use crate::worker::{Course, Frame, Message};
-use crate::world::World;
+use crate::world::{Run, World};
 
 impl World {
     /// Lets a worker do one thing; says whether there was one.
@@ -77,7 +78,7 @@ impl World {
             worker.claimed = Some((record, true));
             return;
         };
-        worker.answer(&record, verdict, now, now);
+        worker.answer(&record, (verdict, Payload::EMPTY), now, now);
         self.log(|| format!("slot {slot} answers {} {verdict:?}", record.number));
     }
 
@@ -101,33 +102,34 @@ impl World {
             return;
         }
         let verdict = if frame.done > 0 { Verdict::Returned } else { Verdict::Skipped };
-        worker.answer(&frame.record, verdict, frame.started_at, now);
+        worker.answer(&frame.record, (verdict, Payload::EMPTY), frame.started_at, now);
         worker.progress.ended = sequence + 1;
         self.log(|| format!("slot {slot} ends batch {sequence}: {verdict:?}"));
     }
 
     fn start(&mut self, slot: usize, frame: Frame, plan: &Plan, random: &mut Random) {
         let number = frame.record.number;
-        self.log(|| format!("slot {slot} starts {number}"));
-        let parents_done = self.ledger[number]
-            .parents
-            .iter()
-            .all(|&parent| self.ledger[parent].status == Some(gristmill_core::Status::Succeeded));
-        assert!(parents_done, "task {number} started before its parents succeeded");
         let now = self.now;
+        let is_alone = self.is_alone;
         let entry = &mut self.ledger[number];
+        let run = u32::try_from(entry.runs.len()).expect("few runs");
+        entry.runs.push(Run { end: None, saw: frame.record.saw.clone() });
         entry.starts += 1;
         entry.running += 1;
-        assert!(entry.status.is_none(), "task {number} started after it was final");
-        assert!(entry.running == 1, "task {number} runs twice at the same time");
-        assert!(entry.starts <= entry.starts_max, "task {number} started beyond its budgets");
+        assert!(!is_alone || entry.status.is_none(), "task {number} started after it was final");
+        assert!(!is_alone || entry.running == 1, "task {number} runs twice at the same time");
+        assert!(entry.starts <= entry.starts_max(), "task {number} started beyond its budgets");
+        let depth = entry.depth;
+        self.log(|| format!("slot {slot} starts {number}, run {run}"));
+        self.started.push((frame.record.task, number));
         let longest = if random.chance(20) { 500_000 } else { 5_000 };
-        let can_nest = entry.depth < 3 && random.chance(plan.nested);
+        let can_nest = depth < 3 && random.chance(plan.nested);
         let worker = &mut self.workers[slot];
         worker.stack.push(Frame {
             course: plan.draw_course(random),
             end_at: now + random.below(longest),
             to_submit: if can_nest { 1 + random.below(3) } else { 0 },
+            run,
             ..frame
         });
     }
@@ -185,7 +187,8 @@ impl World {
         }
         let number = frame.record.number;
         if frame.record.calls.is_empty() {
-            worker.answer(&frame.record, verdict, frame.started_at, now);
+            let payload = self.memory.store(value_of(verdict, number, frame.run));
+            worker.answer(&frame.record, (verdict, payload), frame.started_at, now);
             worker.progress.ended = frame.record.sequence + 1;
         } else {
             worker.results.push_back(Message::Result(frame.record.task, number, verdict));
@@ -195,7 +198,8 @@ impl World {
         }
         let entry = &mut self.ledger[number];
         entry.running -= 1;
-        entry.returns += u64::from(verdict == Verdict::Returned);
+        entry.raises += u64::from(verdict != Verdict::Returned);
+        entry.runs[frame.run as usize].end = Some(verdict);
         self.log(|| format!("slot {slot} answers {number} {verdict:?}"));
     }
 

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use gristmill_core::{Attempt, Epoch, Payload, Progress, TaskId};
-use gristmill_wire::{AnswerFrame, PayloadKind, Span, TaskFlags, Verdict};
+use gristmill_wire::{AnswerFrame, Span, TaskFlags, Verdict};
 
 /// A task record in the ring.
 #[derive(Debug, Clone)]
@@ -21,6 +21,8 @@ pub struct Record {
     pub attempt: Attempt,
     /// Its flags.
     pub flags: TaskFlags,
+    /// Whose results it names, and of which run each is.
+    pub saw: Vec<(usize, u32)>,
     /// When it must not start any more; 0 is never.
     pub deadline_ns: u64,
     /// The writer wants it back.
@@ -54,6 +56,8 @@ pub struct Frame {
     pub end_at: u64,
     /// When it began.
     pub started_at: u64,
+    /// Which run of its task it is.
+    pub run: u32,
     /// Children it has yet to submit.
     pub to_submit: u64,
     /// Numbers of children it waits for; filled in as their requests are taken.
@@ -75,6 +79,7 @@ impl Frame {
             course: Course::Return,
             end_at: now,
             started_at: now,
+            run: 0,
             to_submit: 0,
             children: Vec::new(),
             requested: 0,
@@ -143,15 +148,16 @@ impl Worker {
         *self = Self { epoch, is_starting: true, ..Self::default() };
     }
 
-    /// The answer of this worker to a record.
-    pub fn answer(&mut self, record: &Record, verdict: Verdict, started_at: u64, now: u64) {
+    /// The answer of this worker to a record that began at some time, if it did.
+    pub fn answer(&mut self, record: &Record, end: (Verdict, Payload), started_at: u64, now: u64) {
+        let (verdict, payload) = end;
         let frame = AnswerFrame {
             task: record.task,
             #[expect(clippy::cast_possible_truncation, reason = "the low half travels")]
             sequence: record.sequence as u32,
             attempt: record.attempt,
             verdict,
-            payload: PayloadKind::Inline,
+            payload: payload.kind(),
             temperature: gristmill_wire::Temperature::Hot,
             started_ticks: started_at,
             claimed_before: Span::from_ticks(0),
@@ -159,7 +165,7 @@ impl Worker {
             published_after: Span::from_ticks(0),
             payload_size: 0,
         };
-        self.results.push_back(Message::Answer(frame, Payload::copy_from(&[verdict as u8])));
+        self.results.push_back(Message::Answer(frame, payload));
     }
 
     /// Whether the innermost task, if any, lets another one in.

@@ -3,12 +3,36 @@
 use std::collections::BTreeMap;
 
 use gristmill_core::{
-    Dispatch, KillReason, Payload, Port, Progress, Sent, SlotId, Status, TakeBack, TaskId,
+    Attempt, Budgets, Dispatch, KillReason, Payload, Port, Progress, Sent, SlotId, Status,
+    TakeBack, TaskId,
 };
 
 use gristmill_wire::{BatchCalls, TaskFlags, Verdict};
 
+use crate::memory::{Memory, number_of};
 use crate::worker::{Record, Worker};
+
+/// One run of a task.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// How it ended, if it has.
+    pub end: Option<Verdict>,
+    /// Its parents, and the run of each whose value it saw.
+    pub saw: Vec<(usize, u32)>,
+}
+
+/// A task on its way to where it may run.
+#[derive(Debug, Clone)]
+pub struct Placement {
+    /// Which placement it is.
+    pub attempt: Attempt,
+    /// The link that it went over; none: it stayed.
+    pub link: Option<usize>,
+    /// When it was handed over, by the count of what was sent anywhere.
+    pub given_at: u64,
+    /// How often it began there.
+    pub starts: u64,
+}
 
 /// What the program knows of one of its tasks.
 #[derive(Debug, Clone, Default)]
@@ -21,12 +45,20 @@ pub struct Entry {
     pub parents: Vec<usize>,
     /// How often user code began.
     pub starts: u64,
-    /// How often user code may begin.
-    pub starts_max: u64,
+    /// How often it may begin again.
+    pub budgets: Budgets,
     /// How many workers run it.
     pub running: u64,
-    /// How often user code returned.
-    pub returns: u64,
+    /// What became of each run.
+    pub runs: Vec<Run>,
+    /// How often user code raised, or gave way to an interrupt.
+    pub raises: u64,
+    /// How often it may have begun where nobody can tell.
+    pub unknowns: u64,
+    /// Where it was sent.
+    pub placements: Vec<Placement>,
+    /// Somebody asked to stop it even if it runs.
+    pub may_stop: bool,
     /// How often it died with its worker.
     pub deaths: u64,
     /// Somebody asked to cancel it, or it can be cancelled with its parent.
@@ -35,12 +67,39 @@ pub struct Entry {
     pub has_time: bool,
     /// Its future is gone.
     pub is_released: bool,
-    /// It was submitted by a task.
+    /// How many tasks are above it: 0 is the program's own.
     pub depth: u64,
+    /// The program's client has it, and not some node's engine.
+    pub is_clients: bool,
     /// It can never be sent.
     pub is_unsendable: bool,
     /// The batch that it travels in, as long as it does, and its place there.
     pub batch: Option<(TaskId, usize)>,
+}
+
+impl Entry {
+    /// How often user code may have begun, after what has happened.
+    #[must_use]
+    pub fn starts_max(&self) -> u64 {
+        let Budgets { retries, loss_retries, timeout_retries } = self.budgets;
+        1 + u64::from(retries).min(self.raises)
+            + u64::from(timeout_retries).min(self.raises + self.deaths)
+            + u64::from(loss_retries).min(self.deaths + self.unknowns)
+    }
+
+    /// Whether its last placement began, and is not one of which another try is made.
+    #[must_use]
+    pub fn is_begun(&self) -> bool {
+        let has_begun = self.placements.last().is_some_and(|last| last.starts > 0);
+        let end = self.runs.last().and_then(|run| run.end);
+        has_begun && (self.running > 0 || end == Some(Verdict::Returned))
+    }
+
+    /// Whether a run of this number returned.
+    #[must_use]
+    pub fn has_returned(&self, run: u32) -> bool {
+        self.runs.get(run as usize).is_some_and(|run| run.end == Some(Verdict::Returned))
+    }
 }
 
 /// Everything outside of the machine.
@@ -54,17 +113,50 @@ pub struct World {
     pub batches: BTreeMap<TaskId, (Vec<usize>, usize)>,
     /// Records that fit into a ring.
     pub ring_max: usize,
+    /// The large payloads.
+    pub memory: Memory,
+    /// Tasks whose user code began since this was emptied.
+    pub started: Vec<(TaskId, usize)>,
+    /// All workers are here, so that what becomes of a task is known at once.
+    pub is_alone: bool,
+    /// It is the program's.
+    pub is_clients: bool,
+    /// The engine was given up: its processes end whatever they do.
+    pub is_ending: bool,
     /// The clock.
     pub now: u64,
     /// What happened, line by line, if wanted.
     pub trace: Option<Vec<String>>,
+    /// Whose world it is, and what time the trace says, where there are several.
+    pub who: Option<(String, u64)>,
 }
 
 impl World {
+    /// Workers that are to come, and nothing that has happened.
+    #[must_use]
+    pub fn new(slot_count: usize, ring_max: usize, memory: Memory) -> Self {
+        Self {
+            workers: (0..slot_count).map(|_| Worker::default()).collect(),
+            ledger: Vec::new(),
+            batches: BTreeMap::new(),
+            ring_max,
+            memory,
+            started: Vec::new(),
+            is_alone: true,
+            is_clients: true,
+            is_ending: false,
+            now: 1,
+            trace: None,
+            who: None,
+        }
+    }
+
     /// Writes a line of the trace, if one is kept.
     pub fn log(&mut self, line: impl FnOnce() -> String) {
         if let Some(trace) = &mut self.trace {
-            trace.push(format!("{:>9} {}", self.now / 1_000, line()));
+            let now = self.who.as_ref().map_or(self.now, |(_, at)| *at) / 1_000;
+            let who = self.who.as_ref().map_or("", |(who, _)| who);
+            trace.push(format!("{now:>9} {who} {}", line()));
         }
     }
 
@@ -76,18 +168,12 @@ impl World {
 
 impl Port for World {
     fn send(&mut self, slot: SlotId, frame: Dispatch<'_>) -> Sent {
-        let calls =
-            if frame.flags.has(TaskFlags::BATCH) { calls_of(frame.payload) } else { Vec::new() };
-        let number = calls.first().copied().unwrap_or_else(|| number_of(frame.payload));
+        let bytes = self.memory.get(frame.payload);
+        let calls = if frame.flags.has(TaskFlags::BATCH) { calls_of(bytes) } else { Vec::new() };
+        let number = calls.first().copied().unwrap_or_else(|| number_of(bytes));
+        let saw = self.values(number, frame.parents.clone().map(|(_, value)| value));
         let entry = &self.ledger[number];
-        let parents: Vec<usize> =
-            frame.parents.clone().map(|(_, value)| usize::from(value_of(value))).collect();
-        assert!(
-            parents.iter().all(|&verdict| verdict == 1),
-            "a parent's value is what it returned"
-        );
-        assert_eq!(parents.len(), entry.parents.len(), "one value per parent");
-        assert!(entry.status.is_none(), "a final task was sent");
+        assert!(!self.is_alone || entry.status.is_none(), "a final task was sent");
         if !calls.is_empty() {
             // The world hears of a batch before the program is told its id.
             let known = self.batches.entry(frame.id).or_insert_with(|| (calls.clone(), 0));
@@ -111,6 +197,7 @@ impl Port for World {
             calls,
             attempt: frame.attempt,
             flags: frame.flags,
+            saw,
             deadline_ns: frame.extension.map_or(0, |extension| extension.deadline_ns),
             revoked: false,
         });
@@ -192,8 +279,10 @@ impl Port for World {
     }
 
     fn retire(&mut self, slot: SlotId) {
+        let is_ending = self.is_ending;
         let worker = self.worker(slot);
-        assert!(worker.is_up && worker.stack.is_empty(), "an idle worker is asked to leave");
+        let is_idle = worker.is_up && worker.stack.is_empty();
+        assert!(is_idle || is_ending, "an idle worker is asked to leave");
         worker.is_retired = true;
         self.log(|| format!("retire {slot}"));
     }
@@ -209,12 +298,7 @@ impl Port for World {
         } else {
             usize::try_from(handle).expect("a number")
         };
-        self.log(|| format!("finished {number}: {status:?}"));
-        let entry = &mut self.ledger[number];
-        assert!(entry.id.is_none_or(|id| id == task), "the handle is the task's");
-        assert_eq!(entry.status, None, "task {number} got a second final state");
-        entry.status = Some(status);
-        self.check_end(number, status);
+        self.end_task(task, number, status);
     }
 
     fn is_asleep(&self, slot: SlotId) -> bool {
@@ -228,6 +312,16 @@ impl Port for World {
 }
 
 impl World {
+    /// Ends a task.
+    pub fn end_task(&mut self, task: TaskId, number: usize, status: Status) {
+        self.log(|| format!("finished {number}: {status:?}"));
+        let entry = &mut self.ledger[number];
+        assert!(entry.id.is_none_or(|id| id == task), "the handle is the task's");
+        assert_eq!(entry.status, None, "task {number} got a second final state");
+        entry.status = Some(status);
+        self.check_end(number, status);
+    }
+
     /// Ends the calls of a batch that gave no result.
     fn finish_batch(&mut self, calls: &[usize], status: Status) {
         assert!(calls.is_empty() || status != Status::Succeeded, "a call without a result");
@@ -261,12 +355,12 @@ impl World {
             self.ledger[parent].status.is_some_and(|end| end != Status::Succeeded)
         };
         let has_cause = match status {
-            Status::Succeeded => entry.returns > 0,
+            Status::Succeeded => entry.runs.iter().any(|run| run.end == Some(Verdict::Returned)),
             Status::Failed => entry.starts > 0 || entry.is_unsendable,
             Status::Cancelled => entry.may_cancel,
             Status::TimedOut => entry.has_time,
             Status::DependencyFailed => entry.parents.iter().any(failed),
-            Status::Lost => entry.deaths > 0,
+            Status::Lost => entry.deaths + entry.unknowns > 0,
             Status::Refused => true,
         };
         assert!(has_cause, "task {number} ended as {status:?} without a cause: {entry:?}");
@@ -277,21 +371,7 @@ impl World {
 const SINGLE: u64 = u64::MAX;
 
 /// The numbers that the calls of a batch carry.
-fn calls_of(payload: &Payload) -> Vec<usize> {
-    let gristmill_core::PayloadRef::Bytes(bytes) = payload.get() else { panic!("inline") };
+fn calls_of(bytes: &[u8]) -> Vec<usize> {
     let mut calls = BatchCalls::new(bytes);
-    let number = |call: &[u8]| number_of(&Payload::copy_from(call));
-    std::iter::from_fn(|| calls.take().expect("whole calls")).map(number).collect()
-}
-
-/// The number that the arguments carry.
-fn number_of(payload: &Payload) -> usize {
-    let gristmill_core::PayloadRef::Bytes(bytes) = payload.get() else { panic!("inline") };
-    let number = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-    usize::try_from(number).expect("a number")
-}
-
-fn value_of(payload: &Payload) -> u8 {
-    let gristmill_core::PayloadRef::Bytes(bytes) = payload.get() else { panic!("inline") };
-    bytes[0]
+    std::iter::from_fn(|| calls.take().expect("whole calls")).map(number_of).collect()
 }

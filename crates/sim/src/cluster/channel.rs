@@ -1,0 +1,168 @@
+//! An end of a line, as a channel; and as the beginning of a conversation.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use gristmill_client::Conversation;
+use gristmill_transport::{Channel, ChannelError, ChunkHead, Flushed};
+use gristmill_wire::peer::{MessageKind, Messages};
+
+use super::network::{Air, Side, look};
+
+/// An end of a line.
+#[derive(Debug)]
+pub(crate) struct SimChannel {
+    air: Air,
+    pub line: usize,
+    pub side: Side,
+    name: String,
+}
+
+impl SimChannel {
+    pub fn new(air: &Air, line: usize, side: Side) -> Self {
+        Self { air: air.clone(), line, side, name: format!("line {line} end {side}") }
+    }
+
+    /// The line and the end of it that a channel is, by what it is called.
+    pub fn end_of(name: &str) -> (usize, Side) {
+        let words: Vec<&str> = name.split(' ').collect();
+        let number = |place: usize| words[place].parse().expect("it is simulated");
+        (number(1), number(3))
+    }
+
+    fn lost(&self) -> ChannelError {
+        let source = io::Error::from(io::ErrorKind::ConnectionReset);
+        ChannelError::Lost { peer: self.name.clone(), source }
+    }
+}
+
+impl Channel for SimChannel {
+    fn send(&mut self, head: ChunkHead, body: &[u8]) -> Result<(), ChannelError> {
+        look(&self.air).push(self.line, self.side, (head, body.to_vec()));
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<Flushed, ChannelError> {
+        let flushed = look(&self.air).flush(self.line, self.side).map_err(|_| self.lost())?;
+        Ok(if flushed { Flushed::All } else { Flushed::Some })
+    }
+
+    fn receive(&mut self, body: &mut Vec<u8>) -> Result<Option<ChunkHead>, ChannelError> {
+        let received = look(&self.air).receive(self.line, self.side).map_err(|_| self.lost())?;
+        Ok(received.map(|(head, bytes)| {
+            *body = bytes;
+            head
+        }))
+    }
+
+    fn close(&mut self) {}
+
+    fn unsent(&self) -> usize {
+        look(&self.air).unsent(self.line, self.side)
+    }
+
+    fn wants_write(&self) -> bool {
+        self.unsent() > 0
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        unreachable!("nobody sleeps in a simulation")
+    }
+
+    fn peer(&self) -> &str {
+        &self.name
+    }
+
+    fn sent_bytes(&self) -> u64 {
+        0
+    }
+
+    fn received_bytes(&self) -> u64 {
+        0
+    }
+}
+
+impl Drop for SimChannel {
+    fn drop(&mut self) {
+        look(&self.air).drop_end(self.line, self.side);
+    }
+}
+
+/// A conversation that begins.
+#[derive(Debug)]
+pub(crate) struct SimMeeting {
+    channel: SimChannel,
+    is_open: bool,
+    pub deadline_ns: u64,
+    said: VecDeque<(MessageKind, Vec<u8>)>,
+}
+
+/// What has come of it.
+#[derive(Debug)]
+pub(crate) enum Step {
+    Waiting,
+    Open,
+    Said(MessageKind, Vec<u8>),
+    Failed(String),
+}
+
+impl SimMeeting {
+    pub fn new(channel: SimChannel, deadline_ns: u64) -> Self {
+        Self { channel, is_open: false, deadline_ns, said: VecDeque::new() }
+    }
+
+    /// Goes on as far as it can without waiting.
+    pub fn progress(&mut self, now: u64) -> Step {
+        if let Some((kind, body)) = self.said.pop_front() {
+            return Step::Said(kind, body);
+        }
+        let mut body = Vec::new();
+        let flushed = self.channel.flush();
+        if flushed.is_ok() && !self.is_open {
+            self.is_open = look(&self.channel.air).is_established(self.channel.line);
+            if self.is_open {
+                return Step::Open;
+            }
+        }
+        match flushed.and_then(|_| self.channel.receive(&mut body)) {
+            Err(error) => return Step::Failed(error.to_string()),
+            Ok(Some(_)) => {
+                // What goes on with a lease is not for who has none.
+                let messages: Result<Vec<_>, _> = Messages::new(&body).collect();
+                let Ok(messages) = messages else { return Step::Failed("no message".to_owned()) };
+                self.said.extend(messages.into_iter().map(|(kind, body)| (kind, body.to_vec())));
+                return self.progress(now);
+            }
+            Ok(None) => {}
+        }
+        if now >= self.deadline_ns { Step::Failed("too late".to_owned()) } else { Step::Waiting }
+    }
+
+    /// Whether there is something to go on with.
+    pub fn is_due(&self, now: u64) -> bool {
+        let air = look(&self.channel.air);
+        let SimChannel { line, side, .. } = self.channel;
+        !self.said.is_empty()
+            || now >= self.deadline_ns
+            || air.is_readable(line, side)
+            || (!self.is_open && air.is_established(line))
+    }
+}
+
+impl Conversation for SimMeeting {
+    fn say(&mut self, fill: impl FnOnce(&mut Vec<u8>)) {
+        let mut chunk = Vec::new();
+        fill(&mut chunk);
+        let _ = self.channel.send(ChunkHead::default(), &chunk);
+        let _ = self.channel.flush();
+    }
+
+    fn into_channel(self) -> Option<Box<dyn Channel + Send>> {
+        Some(Box::new(self.channel))
+    }
+
+    fn peer(&self) -> &str {
+        self.channel.peer()
+    }
+}

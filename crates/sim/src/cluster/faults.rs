@@ -1,0 +1,196 @@
+//! What befalls a cluster.
+
+use gristmill_client::Sending;
+use gristmill_wire::peer::Control;
+
+use super::network::look;
+use super::node::Condition;
+use super::run::Cluster;
+
+impl Cluster {
+    /// Something befalls the cluster, if the seed would have it now.
+    pub(super) fn befall(&mut self) -> bool {
+        let is_due = self.faults_left > 0 && self.random.below(1_000) < self.plan.fault_rate;
+        if !is_due {
+            return false;
+        }
+        self.faults_left -= 1;
+        let place = self.random.index(self.nodes.len());
+        match self.random.below(10) {
+            0..=2 => self.cut(place),
+            3 | 4 => self.part(place),
+            5 => self.freeze(place),
+            6 => self.kill_agent(place),
+            7 => self.power_off(place),
+            8 => self.drain(place),
+            _ => self.trouble_client(),
+        }
+        true
+    }
+
+    /// When something that begins now is over, true time.
+    fn draw_end(&mut self) -> u64 {
+        self.now() + 1 + self.random.below(self.plan.span_ns())
+    }
+
+    fn cut(&mut self, place: usize) {
+        let longest_ns = if self.random.chance(50) { 0 } else { self.plan.span_ns() };
+        let lines = look(&self.air).lines_of(place);
+        for line in lines {
+            self.log(|| format!("cut line {line} of node {place}"));
+            look(&self.air).cut(line, longest_ns);
+        }
+    }
+
+    fn part(&mut self, place: usize) {
+        let until = self.draw_end();
+        self.log(|| format!("node {place} is apart until {}", until / 1_000));
+        look(&self.air).set_apart(place, true);
+        self.apart_until[place] = until;
+    }
+
+    fn freeze(&mut self, place: usize) {
+        let until = self.draw_end();
+        let with_workers = self.random.chance(30);
+        if self.nodes[place].runs() {
+            self.log(|| {
+                format!("node {place} freezes until {}, all {with_workers}", until / 1_000)
+            });
+            self.nodes[place].condition = Condition::Frozen { until, with_workers };
+        }
+    }
+
+    fn kill_agent(&mut self, place: usize) {
+        let until = self.draw_end();
+        let workers_until = self.now() + self.random.below(5_000_000);
+        if self.nodes[place].condition != Condition::Gone && !self.is_down(place) {
+            self.log(|| format!("the agent of node {place} is killed"));
+            let condition = Condition::Down { until, is_silent: false };
+            self.nodes[place].die(condition, workers_until);
+        }
+    }
+
+    fn is_down(&self, place: usize) -> bool {
+        matches!(self.nodes[place].condition, Condition::Down { .. })
+    }
+
+    fn power_off(&mut self, place: usize) {
+        let until = self.draw_end();
+        if self.nodes[place].condition != Condition::Gone && !self.is_down(place) {
+            self.log(|| format!("node {place} has no power until {}", until / 1_000));
+            look(&self.air).silence(place, 1);
+            let now = self.now();
+            self.nodes[place].die(Condition::Down { until, is_silent: true }, now);
+        }
+    }
+
+    /// The agent says that it wants nothing more, and is stopped some time later.
+    fn drain(&mut self, place: usize) {
+        if !self.nodes[place].runs() {
+            return;
+        }
+        self.log(|| format!("node {place} is to be drained"));
+        for handle in self.nodes[place].engines.borrow().iter().filter(|one| one.is_alive()) {
+            handle.with(|engine| {
+                for peer in engine.lanes.links.peers() {
+                    engine.lanes.say(peer, &Control::Drain { text: "maintenance".to_owned() });
+                }
+            });
+        }
+        self.drained_until[place] = self.draw_end();
+    }
+
+    /// The client stands still for a while, or dies.
+    fn trouble_client(&mut self) {
+        let until = self.draw_end();
+        let dies = self.plan.client_dies && self.random.chance(50);
+        if !self.client.runs() {
+            return;
+        }
+        if dies {
+            let is_silent = self.random.chance(30);
+            self.log(|| format!("the client dies, silently: {is_silent}"));
+            self.end_client(is_silent);
+        } else {
+            self.log(|| format!("the client freezes until {}", until / 1_000));
+            self.client.condition = Condition::Frozen { until, with_workers: false };
+        }
+    }
+
+    /// Ends what is over.
+    pub(super) fn recover(&mut self) {
+        let now = self.now();
+        for place in 0..self.nodes.len() {
+            if self.apart_until[place] <= now && look(&self.air).is_apart(place) {
+                self.log(|| format!("node {place} is back"));
+                look(&self.air).set_apart(place, false);
+            }
+            if self.drained_until[place] <= now {
+                self.drained_until[place] = u64::MAX;
+                if self.nodes[place].runs() {
+                    self.log(|| format!("the agent of node {place} is stopped"));
+                    self.nodes[place].desk.close("the node agent was stopped");
+                    self.nodes[place].die(Condition::Down { until: now, is_silent: false }, now);
+                }
+            }
+            self.recover_node(place, now);
+            self.refuse_arrivals(place);
+        }
+        if let Condition::Frozen { until, .. } = self.client.condition
+            && until <= now
+        {
+            self.log(|| "the client goes on".to_owned());
+            self.client.condition = Condition::Well;
+        }
+    }
+
+    fn recover_node(&mut self, place: usize, now: u64) {
+        match self.nodes[place].condition {
+            Condition::Frozen { until, .. } if until <= now => {
+                self.log(|| format!("node {place} goes on"));
+                self.nodes[place].condition = Condition::Well;
+                self.nodes[place].troubled_at = now;
+                for handle in self.nodes[place].engines.borrow().iter() {
+                    handle.note_thaw();
+                }
+            }
+            Condition::Down { until, is_silent } if until <= now => {
+                self.log(|| format!("node {place} is up"));
+                if is_silent {
+                    look(&self.air).forget_old(place, 1);
+                }
+                self.nodes[place].restart();
+            }
+            // Whoever placed it there places another one, as long as it is of use.
+            Condition::Gone if self.client.condition != Condition::Gone => {
+                let until = self.draw_end();
+                self.nodes[place].condition = Condition::Down { until, is_silent: false };
+            }
+            _ => {}
+        }
+    }
+
+    /// A machine whose process is gone says so to those who dial it.
+    fn refuse_arrivals(&self, place: usize) {
+        let condition = self.nodes[place].condition;
+        let is_deaf =
+            matches!(condition, Condition::Gone | Condition::Down { is_silent: false, .. });
+        let sides = [(0, self.client.condition == Condition::Gone), (1, is_deaf)];
+        for (side, _) in sides.into_iter().filter(|(_, is_deaf)| *is_deaf) {
+            let mut air = look(&self.air);
+            air.arrivals(place, side).into_iter().for_each(|line| air.refuse(line));
+        }
+    }
+
+    /// When the next thing is over, true time.
+    pub(super) fn next_recovery(&self) -> Option<u64> {
+        let of = |condition: &Condition| match condition {
+            Condition::Frozen { until, .. } | Condition::Down { until, .. } => Some(*until),
+            Condition::Well | Condition::Gone => None,
+        };
+        let nodes = self.nodes.iter().filter_map(|node| of(&node.condition));
+        let apart = self.apart_until.iter().chain(&self.drained_until).copied();
+        let all = nodes.chain(apart).chain(of(&self.client.condition));
+        all.filter(|&until| until > self.now() && until != u64::MAX).min()
+    }
+}

@@ -1,0 +1,264 @@
+//! An engine that several hold: its process's threads, one at a time. Whoever uses it lends it what all engines share.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
+
+use gristmill_agent::LeaseEngine;
+use gristmill_client::{Guests, LinkHome, LinkOwner, LinkWork, Links, NewLink, PeerNews};
+use gristmill_core::{Config, Core, PeerId};
+use gristmill_transport::Channel;
+
+use super::channel::SimChannel;
+use super::clock::Clock;
+use super::engine::{Engine, Lanes};
+use super::network::Air;
+use super::plan::ClusterPlan;
+use crate::world::{Entry, World};
+
+/// What all engines share.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    /// What is known of each task, by number.
+    pub ledger: Vec<Entry>,
+    /// What happened, line by line, if wanted.
+    pub trace: Option<Vec<String>>,
+    /// True time, nanoseconds.
+    pub now: u64,
+    /// The first lines of links that the client has lost.
+    pub lost: BTreeSet<usize>,
+    /// The program has no client any more.
+    pub is_orphaned: bool,
+}
+
+/// A worker may begin so long after its lease is over: until its agent has looked.
+pub(crate) const SLACK_NS: u64 = 3_000_000;
+
+/// What became of an engine's process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// It runs.
+    Alive,
+    /// It is dead, and its workers will be at that true time.
+    Dead(u64),
+    /// Nothing is left.
+    Over,
+}
+
+/// An engine.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    engine: Rc<RefCell<Engine>>,
+    pub shared: Rc<RefCell<Shared>>,
+    pub life: Rc<RefCell<Life>>,
+    /// Since when a lease is over although its agent, which stood still, has not noticed; true time.
+    over_since: Rc<Cell<Option<u64>>>,
+    pub who: Rc<str>,
+    pub clock: Clock,
+    /// The client's; else a lease's.
+    pub is_client: bool,
+    pub workers: usize,
+}
+
+impl Handle {
+    /// An engine whose workers are asked for.
+    pub fn new(
+        shared: &Rc<RefCell<Shared>>,
+        (who, clock): (String, Clock),
+        config: Config,
+        (plan, air): (&ClusterPlan, &Air),
+        is_client: bool,
+    ) -> Self {
+        let world = World::new(config.slot_count(), plan.base.ring_max, plan.base.memory());
+        let world = World { is_alone: false, is_clients: is_client, ..world };
+        let mut links = Links::new(None, !is_client);
+        links.sizes = plan.sizes;
+        let workers = usize::from(config.workers);
+        let engine = Engine {
+            core: Core::new(config),
+            lanes: Lanes::new(world, links, air),
+            guests: Guests::default(),
+            news: VecDeque::new(),
+        };
+        let handle = Self {
+            engine: Rc::new(RefCell::new(engine)),
+            shared: Rc::clone(shared),
+            life: Rc::new(RefCell::new(Life::Alive)),
+            over_since: Rc::default(),
+            who: who.into(),
+            clock,
+            is_client,
+            workers,
+        };
+        handle.with(|engine| {
+            if is_client {
+                let define =
+                    |number: u64| engine.lanes.functions.define(&number.to_le_bytes(), "f");
+                engine.lanes.program = (0..3).map(define).collect();
+            }
+            let now = engine.lanes.world.now;
+            engine.core.start(now, &mut engine.lanes);
+        });
+        handle
+    }
+
+    /// Uses the engine; what must hold of it always is asserted behind that.
+    pub fn with<R>(&self, act: impl FnOnce(&mut Engine) -> R) -> R {
+        let mut engine = self.engine.borrow_mut();
+        let mut shared = self.shared.borrow_mut();
+        let world = &mut engine.lanes.world;
+        world.ledger = std::mem::take(&mut shared.ledger);
+        world.trace = shared.trace.take();
+        world.now = self.clock.local(shared.now);
+        world.who = Some((self.who.to_string(), shared.now));
+        let result = catch_unwind(AssertUnwindSafe(|| act(&mut engine)));
+        let result = result.unwrap_or_else(|panic| {
+            // What led to it is wanted.
+            shared.trace = engine.lanes.world.trace.take();
+            resume_unwind(panic)
+        });
+        let lost = std::mem::take(&mut engine.lanes.lost);
+        let world = &mut engine.lanes.world;
+        shared.ledger = std::mem::take(&mut world.ledger);
+        shared.trace = world.trace.take();
+        if self.is_client {
+            shared.note_lost(lost, &engine.lanes.air);
+        }
+        if *self.life.borrow() == Life::Alive {
+            engine.core.audit();
+        }
+        let is_over = self.over_since.get().is_some_and(|since| shared.now > since + SLACK_NS);
+        let has_begun = !engine.lanes.world.started.is_empty();
+        assert!(!is_over || !has_begun || !self.is_alive(), "a lease that was over goes on");
+        shared.check_starts(&mut engine, self.is_client);
+        result
+    }
+
+    /// Its process goes on after it stood still.
+    pub fn note_thaw(&self) {
+        let is_over = self.with(|engine| {
+            let now = engine.lanes.world.now;
+            let links = engine.lanes.links.peers().filter_map(|peer| engine.lanes.links.get(peer));
+            !self.is_client && links.into_iter().any(|link| link.pulse.expires_at() <= now)
+        });
+        if is_over {
+            self.over_since.set(Some(self.shared.borrow().now));
+        }
+    }
+
+    pub fn is_alive(&self) -> bool {
+        *self.life.borrow() == Life::Alive
+    }
+
+    /// Ends all of its processes.
+    pub fn bury(&self) {
+        *self.life.borrow_mut() = Life::Over;
+        self.with(|engine| {
+            let world = &mut engine.lanes.world;
+            (0..world.workers.len()).for_each(|slot| {
+                world.bury(slot);
+                world.workers[slot].is_up = false;
+                world.workers[slot].is_starting = false;
+            });
+        });
+    }
+
+    /// Its process is dead; its connections end with it.
+    pub fn die(&self, workers_until: u64) {
+        *self.life.borrow_mut() = Life::Dead(workers_until);
+        self.with(|engine| {
+            for peer in engine.lanes.links.peers() {
+                engine.lanes.links.disconnect(peer);
+            }
+        });
+    }
+
+    /// Hands what is to leave over, as whoever has changed links does before it gives the mutex up.
+    fn leave(engine: &mut Engine) {
+        engine.settle();
+        let now = engine.lanes.world.now;
+        engine.flush_links(now);
+    }
+}
+
+impl Engine {
+    /// What may have begun, and was not answered, dies with the engine.
+    fn note_deaths(&mut self) {
+        let lines: Vec<_> =
+            self.lanes.links.peers().filter_map(|peer| self.lanes.line_of(peer)).collect();
+        let world = &mut self.lanes.world;
+        let claimed = world.workers.iter().filter_map(|worker| worker.claimed.as_ref());
+        let claimed: Vec<usize> = claimed.map(|(record, _)| record.number).collect();
+        for (number, entry) in world.ledger.iter_mut().enumerate() {
+            let last = entry.placements.last();
+            let is_here =
+                last.is_some_and(|one| one.link.is_some_and(|link| lines.contains(&link)));
+            let has_begun = last.is_some_and(|one| one.starts > 0) || claimed.contains(&number);
+            entry.deaths += u64::from(is_here && has_begun && entry.running == 0);
+        }
+    }
+}
+
+impl LinkOwner for Handle {
+    fn attach(&self, new: NewLink) -> PeerId {
+        self.with(|engine| {
+            engine.lanes.expect_link(SimChannel::end_of(new.channel.peer()).0);
+            engine.lanes.world.log(|| format!("attach {}", new.channel.peer()));
+            let peer = engine.attach(new);
+            Self::leave(engine);
+            peer
+        })
+    }
+
+    fn reattach(&self, peer: PeerId, channel: Box<dyn Channel + Send>, received: u64) -> bool {
+        self.with(|engine| {
+            let name = channel.peer().to_owned();
+            let is_there = engine.reattach(peer, channel, received);
+            engine
+                .lanes
+                .world
+                .log(|| format!("go on over {name}, {received} received: {is_there}"));
+            Self::leave(engine);
+            is_there
+        })
+    }
+
+    fn received(&self, peer: PeerId) -> Option<u64> {
+        self.with(|engine| engine.lanes.links.get(peer).map(gristmill_client::Link::received))
+    }
+}
+
+impl LeaseEngine for Handle {
+    fn take_news(&self) -> VecDeque<PeerNews> {
+        self.with(|engine| std::mem::take(&mut engine.news))
+    }
+
+    fn drain(&self, text: &str) {
+        self.with(|engine| engine.drain_guests(text));
+    }
+
+    fn is_drained(&self) -> bool {
+        self.with(|engine| engine.has_no_guests())
+    }
+
+    fn end_links(&self, text: &str) {
+        self.with(|engine| engine.end_links(text));
+    }
+
+    /// Its processes are waited for; meanwhile its courier has a turn.
+    fn end(self, reason: &str) {
+        self.with(|engine| {
+            engine.lanes.world.log(|| format!("end: {reason}"));
+            engine.lanes.world.is_ending = true;
+            engine.note_deaths();
+            engine.give_up(reason);
+        });
+        self.bury();
+        self.with(|engine| {
+            for peer in engine.lanes.links.peers() {
+                engine.lanes.links.disconnect(peer);
+            }
+        });
+    }
+}

@@ -1,0 +1,298 @@
+//! Connections that a seed delays, blocks, cuts and forgets.
+//!
+//! A *line* is one connection between the client and a node; end 0 is the client's. It carries chunks in order and once, as
+//! TCP does: what a network drops arrives later, and what was under way when a line is cut arrives up to some point. Each
+//! end learns of a cut at a time of its own, or never: then it is half open. While a node is *apart* nothing arrives.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gristmill_transport::ChunkHead;
+
+use crate::random::Random;
+
+/// Which end of a line.
+pub(crate) type Side = usize;
+
+/// A chunk.
+pub(crate) type Packet = (ChunkHead, Vec<u8>);
+
+/// What a seed's network is like.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Weather {
+    /// From one end to the other, nanoseconds.
+    pub delay_ns: u64,
+    /// Up to so much more, drawn for each chunk.
+    pub jitter_ns: u64,
+    /// Bytes under way in one direction beyond which the system takes no more.
+    pub window_size: usize,
+}
+
+/// One end of a line.
+#[derive(Debug, Default)]
+struct End {
+    /// What the system has not taken.
+    outbox: VecDeque<Packet>,
+    /// What is under way to the other end, each with when it arrives.
+    wire: VecDeque<(u64, Packet)>,
+    /// When this end learns that the line is cut.
+    broken_at: Option<u64>,
+    /// It was dropped.
+    is_gone: bool,
+    /// When the other end can learn that; none: it cannot.
+    gone_at: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Line {
+    node: usize,
+    ends: [End; 2],
+    opens_at: u64,
+    /// What is sent from now on arrives nowhere.
+    is_cut: bool,
+    /// The accepting end has been taken.
+    is_accepted: bool,
+    dialled_by: Side,
+}
+
+/// All lines.
+#[derive(Debug)]
+pub(crate) struct Network {
+    pub now: u64,
+    weather: Weather,
+    random: Random,
+    lines: Vec<Line>,
+    /// Which nodes are apart.
+    apart: Vec<bool>,
+    /// How many chunks were sent anywhere, and how many when the client last sent one to each node.
+    sent: u64,
+    sent_to: Vec<u64>,
+}
+
+/// The network, for the ends of its lines.
+pub(crate) type Air = Arc<Mutex<Network>>;
+
+/// Looks at the network.
+pub(crate) fn look(air: &Air) -> MutexGuard<'_, Network> {
+    air.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The line is at its end.
+#[derive(Debug)]
+pub(crate) struct Broken;
+
+fn size_of(packet: &Packet) -> usize {
+    packet.1.len() + 24
+}
+
+impl Network {
+    pub fn new(weather: Weather, random: Random, nodes: usize) -> Self {
+        let (apart, sent_to) = (vec![false; nodes], vec![0; nodes]);
+        Self { now: 0, weather, random, lines: Vec::new(), apart, sent: 0, sent_to }
+    }
+
+    fn delay(&mut self) -> u64 {
+        self.weather.delay_ns + self.random.below(self.weather.jitter_ns + 1)
+    }
+
+    /// A line between the client and a node, which one side has dialled.
+    pub fn dial(&mut self, node: usize, dialled_by: Side) -> usize {
+        let opens_at = self.now + 2 * self.delay();
+        let ends = [End::default(), End::default()];
+        let line = Line { node, ends, opens_at, is_cut: false, is_accepted: false, dialled_by };
+        self.lines.push(line);
+        self.lines.len() - 1
+    }
+
+    /// The lines that a side may accept now.
+    pub fn arrivals(&self, node: usize, side: Side) -> Vec<usize> {
+        let is_due = |line: &Line| {
+            let is_new = !line.is_accepted && !line.ends[line.dialled_by].is_gone;
+            line.node == node && line.dialled_by != side && is_new && self.is_open(line)
+        };
+        (0..self.lines.len()).filter(|&place| is_due(&self.lines[place])).collect()
+    }
+
+    pub fn accept(&mut self, line: usize) {
+        self.lines[line].is_accepted = true;
+    }
+
+    /// Nobody is there: who dialled learns it.
+    pub fn refuse(&mut self, line: usize) {
+        let heard_at = self.now + self.delay();
+        let line = &mut self.lines[line];
+        line.is_accepted = true;
+        line.is_cut = true;
+        line.ends[line.dialled_by].broken_at = Some(heard_at);
+        line.ends[1 - line.dialled_by].is_gone = true;
+    }
+
+    /// Whether both ends know each other.
+    pub fn is_established(&self, line: usize) -> bool {
+        self.lines[line].is_accepted && self.is_open(&self.lines[line])
+    }
+
+    fn is_open(&self, line: &Line) -> bool {
+        line.opens_at <= self.now && !self.apart[line.node]
+    }
+
+    /// The count of what was sent anywhere.
+    pub const fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Whether the client has sent anything over a link, by its first line, since the count was that.
+    pub fn has_sent_since(&self, line: usize, count: u64) -> bool {
+        self.sent_to[self.lines[line].node] > count
+    }
+
+    pub fn push(&mut self, line: usize, side: Side, packet: Packet) {
+        self.sent += 1;
+        if side == 0 && packet.0.sequence > 0 {
+            self.sent_to[self.lines[line].node] = self.sent;
+        }
+        self.lines[line].ends[side].outbox.push_back(packet);
+    }
+
+    pub fn unsent(&self, line: usize, side: Side) -> usize {
+        self.lines[line].ends[side].outbox.iter().map(size_of).sum()
+    }
+
+    fn is_broken(&self, line: usize, side: Side) -> bool {
+        self.lines[line].ends[side].broken_at.is_some_and(|at| at <= self.now)
+    }
+
+    /// Hands over what the system takes; says whether that was everything.
+    pub fn flush(&mut self, line: usize, side: Side) -> Result<bool, Broken> {
+        if self.is_broken(line, side) {
+            return Err(Broken);
+        }
+        loop {
+            let arrives_at = self.now + self.delay();
+            let window = self.weather.window_size;
+            let line = &mut self.lines[line];
+            let is_lost = line.is_cut || line.ends[1 - side].is_gone;
+            let end = &mut line.ends[side];
+            let under_way: usize = end.wire.iter().map(|(_, packet)| size_of(packet)).sum();
+            if under_way >= window {
+                return Ok(end.outbox.is_empty());
+            }
+            let Some(packet) = end.outbox.pop_front() else { return Ok(true) };
+            if !is_lost {
+                let last = end.wire.back().map_or(0, |(at, _)| *at);
+                end.wire.push_back((arrives_at.max(last), packet));
+            }
+        }
+    }
+
+    /// What has arrived at a side next.
+    pub fn receive(&mut self, line: usize, side: Side) -> Result<Option<Packet>, Broken> {
+        if self.has_arrived(line, side) {
+            let packet = self.lines[line].ends[1 - side].wire.pop_front();
+            return Ok(packet.map(|(_, packet)| packet));
+        }
+        if self.is_broken(line, side) || self.has_left(line, side) { Err(Broken) } else { Ok(None) }
+    }
+
+    fn has_arrived(&self, line: usize, side: Side) -> bool {
+        let line = &self.lines[line];
+        let first = line.ends[1 - side].wire.front();
+        self.is_open(line) && first.is_some_and(|(at, _)| *at <= self.now)
+    }
+
+    /// Whether the other end is known to be gone, behind all that it has sent.
+    fn has_left(&self, line: usize, side: Side) -> bool {
+        let line = &self.lines[line];
+        let other = &line.ends[1 - side];
+        let is_known = other.gone_at.is_some_and(|at| at <= self.now);
+        is_known && other.wire.is_empty() && self.is_open(line)
+    }
+
+    /// Whether a side has something to look at.
+    pub fn is_readable(&self, line: usize, side: Side) -> bool {
+        self.has_arrived(line, side) || self.is_broken(line, side) || self.has_left(line, side)
+    }
+
+    /// Whether the system takes more from a side.
+    pub fn is_writable(&self, line: usize, side: Side) -> bool {
+        let wire = &self.lines[line].ends[side].wire;
+        wire.iter().map(|(_, packet)| size_of(packet)).sum::<usize>() < self.weather.window_size
+    }
+
+    /// When something next happens on some line by itself.
+    pub fn next_event(&self) -> Option<u64> {
+        let of_line = |line: &Line| {
+            let is_apart = self.apart[line.node];
+            let of_end = |end: &End| {
+                let arrival = end.wire.front().map(|(at, _)| *at).or(end.gone_at);
+                [arrival.filter(|_| !is_apart), end.broken_at.filter(|_| !end.is_gone)]
+            };
+            let opens_at = Some(line.opens_at).filter(|_| !is_apart);
+            let [one, other] = &line.ends;
+            let events = of_end(one).into_iter().chain(of_end(other)).chain([opens_at]);
+            events.flatten().filter(|&at| at > self.now).min()
+        };
+        let is_used = |line: &&Line| !line.ends.iter().all(|end| end.is_gone);
+        self.lines.iter().filter(is_used).filter_map(of_line).min()
+    }
+
+    /// An end is dropped; the other one learns it behind what was sent, unless the machine died with it.
+    pub fn drop_end(&mut self, line: usize, side: Side) {
+        let gone_at = self.now + self.delay();
+        let line = &mut self.lines[line];
+        let is_cut = line.is_cut;
+        line.ends[1 - side].wire.clear();
+        let end = &mut line.ends[side];
+        end.outbox.clear();
+        end.is_gone = true;
+        if !is_cut {
+            end.gone_at = Some(gone_at);
+        }
+    }
+
+    /// The lines of a node that are in use.
+    pub fn lines_of(&self, node: usize) -> Vec<usize> {
+        let is_used = |line: &Line| line.node == node && !line.is_cut && !line.ends[0].is_gone;
+        (0..self.lines.len()).filter(|&place| is_used(&self.lines[place])).collect()
+    }
+
+    /// Cuts a line: a part of what was under way arrives, and each end learns it in up to `longest_ns`, or not at all.
+    pub fn cut(&mut self, line: usize, longest_ns: u64) {
+        for side in [0, 1] {
+            let left = self.lines[line].ends[side].wire.len() as u64;
+            let kept = usize::try_from(self.random.below(left + 1)).unwrap_or(0);
+            let is_half_open = self.random.chance(25);
+            let heard_at = self.now + self.random.below(longest_ns + 1);
+            let end = &mut self.lines[line].ends[side];
+            end.wire.truncate(kept);
+            end.broken_at = (!is_half_open).then_some(heard_at);
+        }
+        self.lines[line].is_cut = true;
+    }
+
+    /// A node's machine is dead: nothing more comes from it, and nobody hears of that.
+    pub fn silence(&mut self, node: usize, side: Side) {
+        for line in self.lines.iter_mut().filter(|line| line.node == node) {
+            line.is_cut = true;
+            line.ends[side].broken_at = None;
+        }
+    }
+
+    /// A machine is up again: it knows nothing of its old lines, and says so to who uses one.
+    pub fn forget_old(&mut self, node: usize, side: Side) {
+        let heard_at = self.now + self.delay();
+        let is_old = |line: &&mut Line| line.node == node && line.is_cut && line.ends[side].is_gone;
+        for line in self.lines.iter_mut().filter(is_old) {
+            line.ends[1 - side].broken_at.get_or_insert(heard_at);
+        }
+    }
+
+    /// Puts a node apart, or ends that.
+    pub fn set_apart(&mut self, node: usize, is_apart: bool) {
+        self.apart[node] = is_apart;
+    }
+
+    pub fn is_apart(&self, node: usize) -> bool {
+        self.apart[node]
+    }
+}

@@ -1,0 +1,198 @@
+//! A node: an agent with its desk, the engines of its leases, and their workers.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use gristmill_agent::{Capacity, Desk, Facts, Housing};
+use gristmill_core::Config;
+use gristmill_wire::peer::{Ask, Grant};
+
+use super::clock::Clock;
+use super::doorway::Doorway;
+use super::handle::{Handle, Life, Shared};
+use super::network::Air;
+use super::plan::ClusterPlan;
+
+/// Starts the engines of leases, and remembers them.
+pub(crate) struct SimHousing {
+    shared: Rc<RefCell<Shared>>,
+    engines: Rc<RefCell<Vec<Handle>>>,
+    clock: Clock,
+    plan: Rc<ClusterPlan>,
+    air: Air,
+    place: usize,
+}
+
+impl Housing for SimHousing {
+    type Engine = Handle;
+
+    fn start(&mut self, ask: &Ask, grant: &Grant) -> Result<Handle, String> {
+        let workers = u16::try_from(grant.workers).expect("few workers");
+        let config = Config {
+            workers,
+            tasks_per_worker_max: ask.tasks_per_worker,
+            ..self.plan.lease.config.clone()
+        };
+        let who = format!("n{}/{:x}", self.place, ask.lease & 0xffff);
+        let handle =
+            Handle::new(&self.shared, (who, self.clock), config, (&self.plan, &self.air), false);
+        self.engines.borrow_mut().push(handle.clone());
+        Ok(handle)
+    }
+}
+
+/// What keeps a process from going on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Condition {
+    Well,
+    /// Stopped until that true time, and with it perhaps its workers.
+    Frozen {
+        until: u64,
+        with_workers: bool,
+    },
+    /// It is down until then.
+    Down {
+        until: u64,
+        is_silent: bool,
+    },
+    /// It has no more to do.
+    Gone,
+}
+
+/// A node.
+pub(crate) struct Node {
+    pub place: usize,
+    pub clock: Clock,
+    pub condition: Condition,
+    /// When it was last kept from going on, true time.
+    pub troubled_at: u64,
+    pub desk: Desk<SimHousing>,
+    pub door: Doorway,
+    /// All engines that have processes.
+    pub engines: Rc<RefCell<Vec<Handle>>>,
+    shared: Rc<RefCell<Shared>>,
+    plan: Rc<ClusterPlan>,
+    air: Air,
+}
+
+impl Node {
+    pub fn new(
+        place: usize,
+        clock: Clock,
+        shared: &Rc<RefCell<Shared>>,
+        plan: &Rc<ClusterPlan>,
+        air: &Air,
+    ) -> Self {
+        let engines = Rc::default();
+        let (desk, door) = begin(place, clock, (shared, &engines), plan, air);
+        Self {
+            place,
+            clock,
+            condition: Condition::Well,
+            troubled_at: 0,
+            desk,
+            door,
+            engines,
+            shared: Rc::clone(shared),
+            plan: Rc::clone(plan),
+            air: air.clone(),
+        }
+    }
+
+    /// Starts an agent that knows nothing of the one before.
+    pub fn restart(&mut self) {
+        let parts = (&self.shared, &self.engines);
+        (self.desk, self.door) = begin(self.place, self.clock, parts, &self.plan, &self.air);
+        self.condition = Condition::Well;
+    }
+
+    /// The agent is dead; its workers are ended at a true time.
+    pub fn die(&mut self, condition: Condition, workers_until: u64) {
+        for handle in self.engines.borrow().iter().filter(|handle| handle.is_alive()) {
+            handle.die(workers_until);
+        }
+        // What it had in hand goes with it.
+        let parts = (&self.shared, &self.engines);
+        (self.desk, self.door) = begin(self.place, self.clock, parts, &self.plan, &self.air);
+        self.condition = condition;
+    }
+
+    pub fn local(&self) -> u64 {
+        self.clock.local(self.shared.borrow().now)
+    }
+
+    /// Whether it has no lease, and nothing is to come of its condition.
+    pub fn is_over(&self) -> bool {
+        let is_still = matches!(self.condition, Condition::Well | Condition::Gone);
+        is_still && self.engines.borrow().iter().all(|one| *one.life.borrow() == Life::Over)
+    }
+
+    /// Whether the agent can do something.
+    pub fn runs(&self) -> bool {
+        self.condition == Condition::Well
+    }
+
+    /// Whether workers can.
+    pub fn workers_run(&self) -> bool {
+        !matches!(self.condition, Condition::Frozen { with_workers: true, .. })
+    }
+
+    /// Lets the desk work; false when there is nothing to do.
+    pub fn attend(&mut self) -> bool {
+        let now = self.local();
+        let has_news = self.engines.borrow().iter().any(|one| one.with(|one| !one.news.is_empty()));
+        let is_over = self.desk.next_end().is_some_and(|end| end <= now);
+        if !has_news && !is_over && !self.door.is_due(now) {
+            return false;
+        }
+        self.door.attend(&mut self.desk, now);
+        for (dial, lease) in self.desk.kept.drain(..) {
+            self.door.dials.keep(dial, lease);
+        }
+        let is_finished = self.desk.hear(&mut self.door.dials, now);
+        self.desk.end_over(&mut self.door.dials, now);
+        self.engines.borrow_mut().retain(|handle| *handle.life.borrow() != Life::Over);
+        if is_finished {
+            self.desk.close("the node agent was stopped");
+            self.engines.borrow_mut().retain(|handle| *handle.life.borrow() != Life::Over);
+            self.condition = Condition::Gone;
+        }
+        true
+    }
+
+    /// When the desk has something to do, true time.
+    pub fn next_wake(&self) -> Option<u64> {
+        let wakes = self.door.next_wake().into_iter().chain(self.desk.next_end());
+        wakes.filter(|&wake| wake != u64::MAX).map(|wake| self.clock.when(wake)).min()
+    }
+
+    /// Workers that are part of a lease.
+    pub fn used_workers(&self) -> usize {
+        let engines = self.engines.borrow();
+        engines.iter().filter(|one| one.is_alive()).map(|one| one.workers).sum()
+    }
+}
+
+fn begin(
+    place: usize,
+    clock: Clock,
+    (shared, engines): (&Rc<RefCell<Shared>>, &Rc<RefCell<Vec<Handle>>>),
+    plan: &Rc<ClusterPlan>,
+    air: &Air,
+) -> (Desk<SimHousing>, Doorway) {
+    let facts = Facts {
+        python: "3".to_owned(),
+        engine: "sim".to_owned(),
+        name: format!("n{place}"),
+        capacity: Capacity { workers: plan.nodes[place], memory: 1, gpus: 0 },
+        labels: String::new(),
+        joins: plan.joins[place],
+        ends_at: u64::MAX,
+    };
+    let (shared, engines) = (Rc::clone(shared), Rc::clone(engines));
+    let (air, plan) = (air.clone(), Rc::clone(plan));
+    let housing =
+        SimHousing { shared, engines, clock, plan: Rc::clone(&plan), air: air.clone(), place };
+    let dialled = if plan.joins[place] { vec![place] } else { Vec::new() };
+    (Desk::new(facts, housing), Doorway::new(&air, 1, vec![place], dialled))
+}

@@ -1,0 +1,110 @@
+//! What a seed's cluster is like, and what befalls it.
+
+use gristmill_client::LinkSizes;
+use gristmill_core::Config;
+use gristmill_transport::SessionOptions;
+use gristmill_wire::peer::Ask;
+
+use super::network::Weather;
+use crate::plan::{Plan, pick};
+use crate::random::Random;
+
+/// One seed's cluster.
+#[derive(Debug, Clone)]
+pub(crate) struct ClusterPlan {
+    /// The program; the configuration is the client's.
+    pub base: Plan,
+    /// What nodes' workers do, and what their engines may.
+    pub lease: Plan,
+    /// How many workers each node has.
+    pub nodes: Vec<u32>,
+    /// Whether each node joins the client, or is dialled.
+    pub joins: Vec<bool>,
+    pub weather: Weather,
+    pub sizes: LinkSizes,
+    /// What each node is asked for.
+    pub ask: Ask,
+    /// How many things befall the cluster.
+    pub faults: u64,
+    /// Of the choices, how many of a thousand are one of them.
+    pub fault_rate: u64,
+    /// The client may die.
+    pub client_dies: bool,
+}
+
+impl ClusterPlan {
+    /// Draws a plan.
+    pub fn draw(random: &mut Random) -> Self {
+        let base = Plan::draw(random);
+        let count = 1 + random.index(4);
+        let small = |random: &mut Random, limit| u32::try_from(random.below(limit)).expect("small");
+        let workers = if random.chance(80) { 0 } else { 1 + random.below(2) };
+        let workers = u16::try_from(workers).expect("small");
+        let spare_max = if workers == 0 { 0 } else { base.config.spare_max };
+        let config = Config { workers, spare_max, ..base.config.clone() };
+        let lease = Plan {
+            config: Config {
+                depth_max: 2 + small(random, 12),
+                cores: pick(random, &[1, 2, u32::MAX]),
+                shares_nested_only: true,
+                budgets: Default::default(),
+                outstanding_max: u64::MAX,
+                ..base.config.clone()
+            },
+            ..base.clone()
+        };
+        let (beat_ns, expiry_ns) = pick(random, &[(1, 4), (5, 20), (5, 50), (20, 80)]);
+        Self {
+            base: Plan { config, start_failures: 0, batches: 0, ..base },
+            lease,
+            nodes: (0..count).map(|_| 1 + small(random, 4)).collect(),
+            joins: (0..count).map(|_| random.chance(50)).collect(),
+            weather: Weather {
+                delay_ns: pick(random, &[10_000, 100_000, 1_000_000]),
+                jitter_ns: pick(random, &[0, 50_000, 2_000_000]),
+                window_size: pick(random, &[100, 2_000, 1 << 20, 1 << 20]),
+            },
+            sizes: Self::draw_sizes(random),
+            ask: Ask {
+                lease: 0,
+                workers: if random.chance(70) { 0 } else { 1 },
+                tasks_per_worker: 0,
+                expiry_ns: expiry_ns * 1_000_000,
+                beat_ns: beat_ns * 1_000_000,
+                duration_ns: if random.chance(85) { u64::MAX } else { random.below(100_000_000) },
+                memory: 0,
+                gpus: 0,
+                spawns_fresh: false,
+                program: Vec::new(),
+                world: Vec::new(),
+            },
+            faults: pick(random, &[0, 1, 3, 8, 20]),
+            fault_rate: pick(random, &[1, 5, 20]),
+            client_dies: random.chance(8),
+        }
+    }
+
+    fn draw_sizes(random: &mut Random) -> LinkSizes {
+        if random.chance(30) {
+            return LinkSizes::default();
+        }
+        let kinds =
+            [(40, 200, 1), (200, 2_000, 400), (40, 1 << 20, 100), (1 << 20, 1 << 26, 1 << 20)];
+        let (chunk, unacknowledged_bytes_max, acknowledge_bytes) = pick(random, &kinds);
+        LinkSizes {
+            chunk,
+            congested: pick(random, &[200, 2_000, 1 << 20]),
+            session: SessionOptions {
+                unacknowledged_bytes_max,
+                unacknowledged_chunks_max: pick(random, &[4, 16, 1 << 10]),
+                acknowledge_bytes,
+                acknowledge_chunks: pick(random, &[1, 2]),
+            },
+        }
+    }
+
+    /// The longest time that something lasts.
+    pub const fn span_ns(&self) -> u64 {
+        3 * self.ask.expiry_ns
+    }
+}

@@ -1,0 +1,160 @@
+//! What the program does: submits, cancels, drops futures, shuts down.
+
+use gristmill_client::LinkHome;
+use gristmill_core::{CancelMode, CancelOutcome, Origin, Status, SubmitError};
+
+use super::client::Client;
+use super::handle::Handle;
+use super::plan::ClusterPlan;
+use crate::random::Random;
+
+impl Client {
+    /// One step of the program; false when it has nothing to do.
+    pub fn step(&mut self, plan: &ClusterPlan, random: &mut Random) -> bool {
+        match random.below(8) {
+            0 => random.chance(plan.base.cancels) && self.cancel_some(random),
+            1 => random.chance(plan.base.releases) && self.release_some(random),
+            2 if plan.base.shuts_down && !self.is_closed && random.chance(3) => {
+                let cancels = random.chance(50);
+                self.submitted = plan.base.tasks;
+                self.close(cancels);
+                true
+            }
+            3 => self.spread(),
+            _ => self.submit_some(plan, random),
+        }
+    }
+
+    fn spread(&self) -> bool {
+        self.handle.with(|engine| {
+            let now = engine.lanes.world.now;
+            engine.core.spread(now, &mut engine.lanes);
+            engine.core.audit_spread();
+            engine.settle();
+        });
+        false
+    }
+
+    fn submit_some(&mut self, plan: &ClusterPlan, random: &mut Random) -> bool {
+        if self.submitted >= plan.base.tasks {
+            return false;
+        }
+        let admitted = self.handle.with(|engine| engine.core.admit(&Origin::External));
+        if let Err(error) = admitted {
+            if matches!(error, SubmitError::LimitReached { .. }) {
+                return false;
+            }
+            self.submitted = plan.base.tasks;
+            return true;
+        }
+        self.submitted += 1;
+        self.handle.with(|engine| {
+            let mut drive = engine.drive(&plan.base, random);
+            let parents = drive.draw_parents();
+            let submitted = drive.submit(Origin::External, 0, parents);
+            assert!(submitted.is_ok(), "what is admitted is accepted");
+            engine.settle();
+        });
+        true
+    }
+
+    /// Shuts down.
+    pub fn close(&mut self, cancels: bool) {
+        self.is_closed = true;
+        self.handle.with(|engine| {
+            let world = &mut engine.lanes.world;
+            world.log(|| format!("shut down, cancels: {cancels}"));
+            if cancels {
+                world.ledger.iter_mut().for_each(|entry| entry.may_cancel = true);
+            }
+            let now = world.now;
+            engine.core.shut_down(cancels, now, &mut engine.lanes);
+            engine.settle_and_flush();
+        });
+    }
+
+    fn cancel_some(&self, random: &mut Random) -> bool {
+        let Some(number) = self.draw_task(random) else { return false };
+        let grace_ns = random.chance(50).then(|| random.below(1_000_000));
+        let mode = if random.chance(50) {
+            CancelMode::Unstarted
+        } else {
+            CancelMode::Running { grace_ns }
+        };
+        self.cancel(number, mode);
+        true
+    }
+
+    fn draw_task(&self, random: &mut Random) -> Option<usize> {
+        let shared = self.handle.shared.borrow();
+        let own: Vec<usize> = (0..shared.ledger.len())
+            .filter(|&number| {
+                shared.ledger[number].depth == 0 && shared.ledger[number].id.is_some()
+            })
+            .collect();
+        (!own.is_empty()).then(|| own[random.index(own.len())])
+    }
+
+    fn cancel(&self, number: usize, mode: CancelMode) {
+        cancel(&self.handle, number, mode);
+    }
+
+    fn release_some(&self, random: &mut Random) -> bool {
+        let Some(number) = self.draw_task(random) else { return false };
+        self.handle.with(|engine| {
+            let entry = &mut engine.lanes.world.ledger[number];
+            if !std::mem::replace(&mut entry.is_released, true) {
+                let id = entry.id.expect("it was accepted");
+                engine.release(id);
+                engine.settle();
+            }
+        });
+        true
+    }
+
+    /// Lets all futures go.
+    pub fn release_all(&self) {
+        self.handle.with(|engine| {
+            for number in 0..engine.lanes.world.ledger.len() {
+                let entry = &mut engine.lanes.world.ledger[number];
+                if entry.depth == 0 && !std::mem::replace(&mut entry.is_released, true) {
+                    let id = entry.id.expect("it was accepted");
+                    engine.release(id);
+                }
+            }
+            engine.settle();
+        });
+    }
+}
+
+/// Asks for the end of a task even if it runs.
+pub(super) fn stop(handle: &Handle, number: usize) {
+    cancel(handle, number, CancelMode::Running { grace_ns: None });
+}
+
+/// Cancels a task of an engine.
+fn cancel(handle: &Handle, number: usize, mode: CancelMode) {
+    handle.with(|engine| {
+        let world = &mut engine.lanes.world;
+        let now = world.now;
+        let entry = &mut world.ledger[number];
+        let id = entry.id.expect("it was accepted");
+        let before = (entry.may_cancel, entry.may_stop);
+        let was_final = entry.status.is_some();
+        entry.may_cancel = true;
+        entry.may_stop |= mode != CancelMode::Unstarted;
+        let outcome = engine.core.cancel(id, mode, now, &mut engine.lanes);
+        let world = &mut engine.lanes.world;
+        world.log(|| format!("cancel {number} {mode:?}: {outcome:?}"));
+        let entry = &mut world.ledger[number];
+        match outcome {
+            CancelOutcome::Cancelled => assert_eq!(entry.status, Some(Status::Cancelled)),
+            CancelOutcome::AlreadyRunning => (entry.may_cancel, entry.may_stop) = before,
+            CancelOutcome::AlreadyFinal => {
+                assert!(was_final || entry.is_released, "only a final task is final");
+            }
+            CancelOutcome::Requested | CancelOutcome::Asked => {}
+        }
+        engine.settle_and_flush();
+    });
+}

@@ -1,0 +1,241 @@
+//! What an engine does with what its workers write, and with their births and deaths: the same for one engine and for many.
+
+use gristmill_core::{
+    Core, Loss, LossCause, Origin, Port, StartFailure, Submission, SubmitError, TaskId,
+};
+use gristmill_wire::FunctionId;
+
+use crate::plan::Plan;
+use crate::random::Random;
+use crate::worker::{Message, Worker};
+use crate::world::{Entry, World};
+
+/// What a graph is called with, around a world of workers.
+pub(crate) trait Around: Port {
+    /// The workers.
+    fn world(&mut self) -> &mut World;
+
+    /// The function that a new task calls, and the handle that it gets.
+    fn register(&mut self, number: usize, random: &mut Random) -> (FunctionId, u64);
+
+    /// The task was refused.
+    fn forget(&mut self, function: FunctionId) {
+        let _ = function;
+    }
+}
+
+impl Around for World {
+    fn world(&mut self) -> &mut World {
+        self
+    }
+
+    fn register(&mut self, number: usize, random: &mut Random) -> (FunctionId, u64) {
+        (FunctionId(u32::try_from(random.below(3)).expect("small")), number as u64)
+    }
+}
+
+/// An engine, and the choices of a seed.
+pub(crate) struct Drive<'a, P> {
+    pub core: &'a mut Core,
+    pub port: &'a mut P,
+    pub plan: &'a Plan,
+    pub random: &'a mut Random,
+}
+
+impl<P: Around> Drive<'_, P> {
+    /// Submits a task of the program, or of a task; its number, or why it is refused.
+    pub fn submit(
+        &mut self,
+        origin: Origin,
+        depth: u64,
+        parents: Vec<usize>,
+    ) -> Result<usize, SubmitError> {
+        let world = self.port.world();
+        let (number, now) = (world.ledger.len(), world.now);
+        let ids: Vec<TaskId> =
+            parents.iter().filter_map(|&parent| world.ledger[parent].id).collect();
+        let options = self.plan.draw_options(self.random, now);
+        let budgets =
+            options.and_then(|options| options.budgets).unwrap_or(self.plan.config.budgets);
+        let has_time = options
+            .is_some_and(|options| options.timeout_ns.is_some() || options.deadline_ns.is_some());
+        world.log(|| format!("submit {number} with {parents:?}, {origin:?}, {options:?}"));
+        let (may_cancel, is_unsendable) = (depth > 0, self.random.chance(1));
+        let drawn = Entry {
+            parents,
+            depth,
+            is_clients: world.is_clients,
+            budgets,
+            may_cancel,
+            has_time,
+            is_unsendable,
+            ..Entry::default()
+        };
+        world.ledger.push(drawn);
+        let payload = world.memory.store((number as u64).to_le_bytes().to_vec());
+        let (function, handle) = self.port.register(number, self.random);
+        let submission = Submission {
+            function,
+            payload,
+            handle,
+            submitted_ticks: now,
+            parents: &ids,
+            options: options.as_ref(),
+            origin,
+        };
+        let submitted = self.core.submit(submission, now, self.port);
+        let world = self.port.world();
+        match submitted {
+            Ok(id) => {
+                world.ledger[number].id = Some(id);
+                Ok(number)
+            }
+            Err(error) => {
+                world.log(|| format!("refused {number}: {error}"));
+                world.ledger.pop();
+                self.port.forget(function);
+                Err(error)
+            }
+        }
+    }
+
+    /// The parents of the program's next task: of its own tasks, those that it can still name.
+    pub fn draw_parents(&mut self) -> Vec<usize> {
+        let ledger = &self.port.world().ledger;
+        let is_known = |entry: &Entry| !entry.is_released && entry.id.is_some() && entry.depth == 0;
+        let known: Vec<usize> =
+            (0..ledger.len()).filter(|&number| is_known(&ledger[number])).collect();
+        let mut parents = Vec::new();
+        while !known.is_empty() && parents.len() < 6 && self.random.chance(self.plan.parents) {
+            let recent = known.len().min(8);
+            parents.push(known[known.len() - 1 - self.random.index(recent)]);
+        }
+        parents
+    }
+
+    /// Takes in a few of the records that a worker has published; false when none has.
+    pub fn drain_some(&mut self, place: usize) -> bool {
+        let world = self.port.world();
+        let count = world.workers.len();
+        let found = (0..count)
+            .map(|offset| (place + offset) % count)
+            .find(|&slot| world.workers[slot].published > 0);
+        let Some(slot) = found else { return false };
+        let batch = 1 + self.random.below(4);
+        for _ in 0..batch {
+            if self.port.world().workers[slot].published == 0 {
+                break;
+            }
+            self.drain_one(slot);
+        }
+        true
+    }
+
+    fn drain_one(&mut self, place: usize) {
+        let world = self.port.world();
+        let worker = &mut world.workers[place];
+        worker.published -= 1;
+        let message = worker.results.pop_front().expect("it was published");
+        let (slot, now) = (World::slot(place), world.now);
+        match message {
+            Message::Answer(frame, payload) => {
+                let _outcome = self.core.answered(slot, &frame, payload, now, self.port);
+            }
+            Message::Result(batch, number, verdict) => {
+                world.take_result(batch, number, verdict);
+            }
+            Message::Wait(task, on) => {
+                world.log(|| format!("{task} in {slot} waits: {on}"));
+                self.core.waiting(slot, task, on, now, self.port);
+            }
+            Message::Request(parent, number) => {
+                let depth = world.ledger[number].depth;
+                let child = self.submit(Origin::Nested { slot, parent }, depth + 1, Vec::new());
+                let stack = &mut self.port.world().workers[place].stack;
+                if let Some(frame) = stack.iter_mut().find(|one| one.record.number == number) {
+                    frame.requested -= 1;
+                    frame.children.extend(child);
+                }
+            }
+        }
+    }
+
+    /// Gives the notice of a start or of a death; false when there is none.
+    pub fn notice(&mut self, place: usize) -> bool {
+        let world = self.port.world();
+        let count = world.workers.len();
+        let has_news = |worker: &Worker| {
+            worker.is_starting || (worker.is_up && (worker.dead.is_some() || worker.is_retired))
+        };
+        let found = (0..count)
+            .map(|offset| (place + offset) % count)
+            .find(|&slot| has_news(&world.workers[slot]));
+        let Some(slot) = found else { return false };
+        if world.workers[slot].is_starting {
+            self.start(slot);
+        } else {
+            self.die(slot);
+        }
+        true
+    }
+
+    /// Kills a worker, or the keeper and with it all; false when the seed would have none of it.
+    pub fn fault(&mut self, place: usize) -> bool {
+        let world = self.port.world();
+        if self.random.chance(self.plan.keeper) {
+            world.log(|| "the keeper dies".into());
+            for worker in world.workers.iter_mut().filter(|worker| worker.is_up) {
+                worker.dead.get_or_insert(9);
+                worker.by_keeper = true;
+            }
+            return true;
+        }
+        let worker = &mut world.workers[place];
+        if !self.random.chance(self.plan.kills) || !worker.is_up || worker.dead.is_some() {
+            return false;
+        }
+        worker.dead = Some(9);
+        world.log(|| format!("slot {place} is killed from outside"));
+        true
+    }
+
+    fn start(&mut self, place: usize) {
+        let world = self.port.world();
+        let (slot, now) = (World::slot(place), world.now);
+        let worker = &mut world.workers[place];
+        worker.is_starting = false;
+        let epoch = worker.epoch;
+        if self.random.chance(self.plan.start_failures) {
+            world.log(|| format!("{slot} does not start"));
+            let permanent = self.random.chance(5);
+            let failure = StartFailure { text: "no".into(), permanent, is_expiry: false };
+            self.core.slot_failed(slot, failure, now, self.port);
+            return;
+        }
+        worker.is_up = true;
+        world.log(|| format!("{slot} is up"));
+        self.core.slot_ready(slot, epoch, now, self.port);
+    }
+
+    fn die(&mut self, place: usize) {
+        let world = self.port.world();
+        let (slot, now) = (World::slot(place), world.now);
+        world.bury(place);
+        while self.port.world().workers[place].published > 0 {
+            self.drain_one(place);
+        }
+        let world = self.port.world();
+        let worker = &mut world.workers[place];
+        worker.is_up = false;
+        worker.is_retired = false;
+        let cause = match worker.dead.take() {
+            _ if worker.by_keeper => LossCause::Keeper,
+            Some(signal) => LossCause::Signal(signal),
+            None => LossCause::Exit(0),
+        };
+        let (progress, epoch) = (worker.progress, worker.epoch);
+        let loss = Loss { cause, pid: 1, oom: false, detail: "gone".into(), progress };
+        world.log(|| format!("{slot} is lost: {cause:?}, {progress:?}"));
+        self.core.slot_lost(slot, epoch, loss, now, self.port);
+    }
+}
