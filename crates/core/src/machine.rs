@@ -15,7 +15,7 @@ use crate::slab::Slab;
 use crate::slots::{Slot, SlotState};
 use crate::task::{State, TaskTable, flag};
 use crate::timers::Timers;
-use crate::{Block, Config, StartFailure, Stats};
+use crate::{Block, Budgets, Config, StartFailure, Stats};
 
 /// Whether tasks are accepted.
 #[derive(Debug, Clone)]
@@ -184,6 +184,12 @@ impl Core {
             || self.wants_workers()
             || self.oldest_idle_spare().is_some()
             || (matches!(self.phase, Phase::Closing { .. }) && !self.is_empty())
+    }
+
+    /// How often a task is repeated that says nothing of it.
+    #[must_use]
+    pub const fn budgets(&self) -> Budgets {
+        self.config.budgets
     }
 
     /// Forgets what was learned of a function whose id will be used for another.

@@ -1,7 +1,8 @@
 //! Tasks that a peer sent: run here, answered there.
 
 use gristmill_core::{
-    CancelMode, CancelOutcome, LossCause, Origin, Outcome, Payload, Submission, TaskOptions,
+    Budgets, CancelMode, CancelOutcome, LossCause, Origin, Outcome, Payload, Submission,
+    TaskOptions,
 };
 use gristmill_wire::peer::{
     AnswerMessage, Control, EndKind, LossFrame, ParentResult, Parted, TaskLimits, TaskMessage,
@@ -133,7 +134,7 @@ pub(super) trait GuestWork: LinkHome {
     ) -> Option<TaskId> {
         let mut taken = Taken::default();
         let payload = self.take_payloads(peer, message, &mut taken);
-        let options = message.limits.map(|limits| task_options(&limits, now));
+        let options = guest_options(message.limits.as_ref(), self.core().budgets(), now);
         let submitted = payload.and_then(|payload| {
             let submission = Submission {
                 function,
@@ -370,15 +371,44 @@ fn end_of(has_started: bool, outcome: Option<&Outcome<'_>>) -> (EndKind, Option<
     (kind, None)
 }
 
-fn task_options(limits: &TaskLimits, now: u64) -> TaskOptions {
+/// The options of a peer's task. Its budgets are its owner's, who counts every attempt: it is run once here, whatever
+/// budgets tasks of this engine have.
+fn guest_options(limits: Option<&TaskLimits>, own: Budgets, now: u64) -> Option<TaskOptions> {
+    let once = TaskOptions { budgets: Some(Budgets::default()), ..TaskOptions::default() };
+    let Some(limits) = limits else {
+        return (own != Budgets::default()).then_some(once);
+    };
     let time = |ns: u64| (ns != u64::MAX).then_some(ns);
-    TaskOptions {
+    Some(TaskOptions {
         timeout_ns: time(limits.timeout_ns),
         deadline_ns: time(limits.deadline_left_ns).map(|left| now.saturating_add(left)),
         grace_ns: Some(limits.grace_ns),
         priority: limits.priority,
         context: limits.context,
         demand: limits.demand,
-        ..TaskOptions::default()
+        ..once
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_is_run_once_whatever_the_host_would_repeat() {
+        let own = Budgets { loss_retries: 2, ..Budgets::default() };
+        let limits = TaskLimits {
+            deadline_left_ns: u64::MAX,
+            timeout_ns: 7,
+            grace_ns: 1,
+            priority: 0,
+            context: Default::default(),
+            demand: Default::default(),
+        };
+        for limits in [None, Some(&limits)] {
+            let options = guest_options(limits, own, 0).expect("it is not run as others are");
+            assert_eq!(options.budgets, Some(Budgets::default()));
+        }
+        assert!(guest_options(None, Budgets::default(), 0).is_none(), "nothing to say");
     }
 }

@@ -68,6 +68,9 @@ pub trait LinkWork: LinkHome {
     fn reattach(&mut self, peer: PeerId, channel: Box<dyn Channel + Send>, received: u64) -> bool {
         let now = self.port_mut().read_clock();
         self.links_mut().disconnect(peer);
+        if self.links().has_courier {
+            self.expire(peer, now);
+        }
         let Some(link) = self.links_mut().get_mut(peer) else { return false };
         let resumed = link.resume(channel, received);
         link.pulse.heard_at = now;
@@ -210,6 +213,9 @@ impl<H: LinkHome> LinkWork for H {}
 trait LinkSteps: LinkHome {
     fn drain_link(&mut self, peer: PeerId, chunk: &mut Vec<u8>, now: u64) -> usize {
         let mut count = 0;
+        if self.links().has_courier {
+            self.expire(peer, now);
+        }
         loop {
             let Some(link) = self.links_mut().get_mut(peer) else { return count };
             match link.receive(chunk) {
@@ -370,16 +376,22 @@ trait LinkSteps: LinkHome {
         }
         let own = self.own_beat();
         for peer in self.links().peers() {
+            self.expire(peer, now);
             let Some(link) = self.links_mut().get_mut(peer) else { continue };
-            if now >= link.pulse.expires_at() {
-                let text = format!("it was not heard for {} s", link.pulse.expiry_s());
-                self.peer_gone(peer, &text, false);
-                continue;
-            }
             if let Some(beat) = link.pulse.due(now).filter(|_| link.is_connected()) {
                 beat.with(own).write(&mut link.out);
                 self.links_mut().has_outgoing = true;
             }
+        }
+    }
+
+    /// Gives a peer up that was silent for too long. A lease that stood still for so long is over whatever has come in the
+    /// meantime: its client has long sent its tasks elsewhere. A client is heard: it alone may tell what became of them.
+    fn expire(&mut self, peer: PeerId, now: u64) {
+        let Some(link) = self.links().get(peer) else { return };
+        if now >= link.pulse.expires_at() {
+            let text = format!("it was not heard for {} s", link.pulse.expiry_s());
+            self.peer_gone(peer, &text, false);
         }
     }
 
