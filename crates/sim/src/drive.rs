@@ -64,7 +64,7 @@ impl<P: Around> Drive<'_, P> {
         let drawn = Entry {
             parents,
             depth,
-            is_clients: world.is_clients,
+            owner: world.engine,
             budgets,
             may_cancel,
             has_time,

@@ -69,8 +69,8 @@ pub struct Entry {
     pub is_released: bool,
     /// How many tasks are above it: 0 is the program's own.
     pub depth: u64,
-    /// The program's client has it, and not some node's engine.
-    pub is_clients: bool,
+    /// The engine that it was submitted to: 0 is the program's client, others are those of leases.
+    pub owner: usize,
     /// It can never be sent.
     pub is_unsendable: bool,
     /// The batch that it travels in, as long as it does, and its place there.
@@ -85,6 +85,12 @@ impl Entry {
         1 + u64::from(retries).min(self.raises)
             + u64::from(timeout_retries).min(self.raises + self.deaths)
             + u64::from(loss_retries).min(self.deaths + self.unknowns)
+    }
+
+    /// Whether the program's client has it, and not some node's engine.
+    #[must_use]
+    pub const fn is_clients(&self) -> bool {
+        self.owner == 0
     }
 
     /// Whether its last placement began, and is not one of which another try is made.
@@ -119,8 +125,8 @@ pub struct World {
     pub started: Vec<(TaskId, usize)>,
     /// All workers are here, so that what becomes of a task is known at once.
     pub is_alone: bool,
-    /// It is the program's.
-    pub is_clients: bool,
+    /// Which engine's it is, see [`Entry::owner`].
+    pub engine: usize,
     /// The engine was given up: its processes end whatever they do.
     pub is_ending: bool,
     /// The clock.
@@ -143,7 +149,7 @@ impl World {
             memory,
             started: Vec::new(),
             is_alone: true,
-            is_clients: true,
+            engine: 0,
             is_ending: false,
             now: 1,
             trace: None,

@@ -18,7 +18,7 @@ impl Shared {
         for entry in &mut self.ledger {
             let is_unknown = |one: &&Placement| {
                 let lost = one.link.filter(|link| self.lost.contains(link));
-                lost.is_some_and(|link| air.has_sent_since(link, one.given_at))
+                lost.is_some_and(|link| air.has_sent_since(link, 0, one.given_at))
             };
             entry.unknowns = entry.placements.iter().filter(is_unknown).count() as u64;
         }
@@ -28,7 +28,7 @@ impl Shared {
     /// given up only where the client cannot know of it.
     pub fn check_starts(&mut self, engine: &mut Engine, is_client: bool) {
         for (task, number) in std::mem::take(&mut engine.lanes.world.started) {
-            if !self.ledger[number].is_clients {
+            if !self.ledger[number].is_clients() {
                 continue;
             }
             self.check_start(engine, task, number, is_client);

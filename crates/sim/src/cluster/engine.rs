@@ -121,14 +121,25 @@ impl Lanes {
         self.lines.insert(peer, line);
     }
 
+    /// Whether there is still the link that began with a line.
+    fn is_linked(&self, line: usize) -> bool {
+        let mut peers = self.links.peers().filter(|peer| self.line_of(*peer) == Some(line));
+        peers.any(|peer| self.links.get(peer).is_some())
+    }
+
+    /// Whether a task has certainly begun where it was sent last.
+    fn has_begun(&self, number: usize) -> bool {
+        let entry = &self.world.ledger[number];
+        let link = entry.placements.last().and_then(|last| last.link);
+        entry.is_begun() && link.is_none_or(|line| self.is_linked(line))
+    }
+
     /// A task is lost: if its link is, and it may have left, nobody can tell whether it began.
     fn note_unknown(&mut self, number: usize) {
         let Some(placement) = self.world.ledger[number].placements.last() else { return };
         let Some(line) = placement.link else { return };
-        let of_line = |peer: &PeerId| self.line_of(*peer) == Some(line);
-        let is_there =
-            self.links.peers().filter(of_line).any(|peer| self.links.get(peer).is_some());
-        if !is_there && look(&self.air).has_sent_since(line, placement.given_at) {
+        let side = usize::from(self.world.engine != 0);
+        if !self.is_linked(line) && look(&self.air).has_sent_since(line, side, placement.given_at) {
             self.world.ledger[number].unknowns += 1;
         }
     }
@@ -226,7 +237,8 @@ impl Port for Lanes {
     fn send_to_peer(&mut self, peer: PeerId, errand: Errand<'_>) -> Sent {
         let number = number_of(self.world.memory.get(errand.task.payload));
         let entry = &self.world.ledger[number];
-        assert!(entry.status.is_none(), "a final task was sent to a peer");
+        let is_own = entry.owner == self.world.engine;
+        assert!(!is_own || entry.status.is_none(), "a final task was sent to a peer");
         assert_eq!(errand.parents.clone().count(), entry.parents.len(), "one result a parent");
         let attempt = errand.task.attempt;
         let sent = self.send_away(peer, &errand);
@@ -267,7 +279,7 @@ impl Port for Lanes {
             self.note_unknown(number);
         }
         let entry = &self.world.ledger[number];
-        let is_exact = status != Status::Cancelled || entry.may_stop || !entry.is_begun();
+        let is_exact = status != Status::Cancelled || entry.may_stop || !self.has_begun(number);
         assert!(is_exact || entry.depth > 0, "task {number} is cancelled, and has begun");
         self.world.end_task(task, number, status);
     }

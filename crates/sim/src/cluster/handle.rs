@@ -30,6 +30,16 @@ pub(crate) struct Shared {
     pub lost: BTreeSet<usize>,
     /// The program has no client any more.
     pub is_orphaned: bool,
+    /// How many engines there were.
+    pub engines: usize,
+}
+
+impl Shared {
+    /// The number of a new engine; the client is the first.
+    const fn next_number(&mut self) -> usize {
+        self.engines += 1;
+        self.engines - 1
+    }
 }
 
 /// A worker may begin so long after its lease is over: until its agent has looked.
@@ -56,8 +66,8 @@ pub(crate) struct Handle {
     over_since: Rc<Cell<Option<u64>>>,
     pub who: Rc<str>,
     pub clock: Clock,
-    /// The client's; else a lease's.
-    pub is_client: bool,
+    /// Which engine it is; 0 is the client's, others are leases'.
+    pub number: usize,
     pub workers: usize,
 }
 
@@ -70,8 +80,9 @@ impl Handle {
         (plan, air): (&ClusterPlan, &Air),
         is_client: bool,
     ) -> Self {
+        let number = shared.borrow_mut().next_number();
         let world = World::new(config.slot_count(), plan.base.ring_max, plan.base.memory());
-        let world = World { is_alone: false, is_clients: is_client, ..world };
+        let world = World { is_alone: false, engine: number, ..world };
         let mut links = Links::new(None, !is_client);
         links.sizes = plan.sizes;
         let workers = usize::from(config.workers);
@@ -88,7 +99,7 @@ impl Handle {
             over_since: Rc::default(),
             who: who.into(),
             clock,
-            is_client,
+            number,
             workers,
         };
         handle.with(|engine| {
@@ -122,7 +133,7 @@ impl Handle {
         let world = &mut engine.lanes.world;
         shared.ledger = std::mem::take(&mut world.ledger);
         shared.trace = world.trace.take();
-        if self.is_client {
+        if self.is_client() {
             shared.note_lost(lost, &engine.lanes.air);
         }
         if *self.life.borrow() == Life::Alive {
@@ -131,7 +142,7 @@ impl Handle {
         let is_over = self.over_since.get().is_some_and(|since| shared.now > since + SLACK_NS);
         let has_begun = !engine.lanes.world.started.is_empty();
         assert!(!is_over || !has_begun || !self.is_alive(), "a lease that was over goes on");
-        shared.check_starts(&mut engine, self.is_client);
+        shared.check_starts(&mut engine, self.is_client());
         result
     }
 
@@ -140,11 +151,16 @@ impl Handle {
         let is_over = self.with(|engine| {
             let now = engine.lanes.world.now;
             let links = engine.lanes.links.peers().filter_map(|peer| engine.lanes.links.get(peer));
-            !self.is_client && links.into_iter().any(|link| link.pulse.expires_at() <= now)
+            !self.is_client() && links.into_iter().any(|link| link.pulse.expires_at() <= now)
         });
         if is_over {
             self.over_since.set(Some(self.shared.borrow().now));
         }
+    }
+
+    /// Whether it is the program's.
+    pub const fn is_client(&self) -> bool {
+        self.number == 0
     }
 
     pub fn is_alive(&self) -> bool {

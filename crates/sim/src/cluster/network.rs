@@ -64,9 +64,9 @@ pub(crate) struct Network {
     lines: Vec<Line>,
     /// Which nodes are apart.
     apart: Vec<bool>,
-    /// How many chunks were sent anywhere, and how many when the client last sent one to each node.
+    /// How many chunks were sent anywhere, and how many when each end last sent one to, or from, each node.
     sent: u64,
-    sent_to: Vec<u64>,
+    sent_by: Vec<[u64; 2]>,
 }
 
 /// The network, for the ends of its lines.
@@ -87,8 +87,8 @@ fn size_of(packet: &Packet) -> usize {
 
 impl Network {
     pub fn new(weather: Weather, random: Random, nodes: usize) -> Self {
-        let (apart, sent_to) = (vec![false; nodes], vec![0; nodes]);
-        Self { now: 0, weather, random, lines: Vec::new(), apart, sent: 0, sent_to }
+        let (apart, sent_by) = (vec![false; nodes], vec![[0; 2]; nodes]);
+        Self { now: 0, weather, random, lines: Vec::new(), apart, sent: 0, sent_by }
     }
 
     fn delay(&mut self) -> u64 {
@@ -141,15 +141,15 @@ impl Network {
         self.sent
     }
 
-    /// Whether the client has sent anything over a link, by its first line, since the count was that.
-    pub fn has_sent_since(&self, line: usize, count: u64) -> bool {
-        self.sent_to[self.lines[line].node] > count
+    /// Whether an end has sent anything over a link, by its first line, since the count was that.
+    pub fn has_sent_since(&self, line: usize, side: Side, count: u64) -> bool {
+        self.sent_by[self.lines[line].node][side] > count
     }
 
     pub fn push(&mut self, line: usize, side: Side, packet: Packet) {
         self.sent += 1;
-        if side == 0 && packet.0.sequence > 0 {
-            self.sent_to[self.lines[line].node] = self.sent;
+        if packet.0.sequence > 0 {
+            self.sent_by[self.lines[line].node][side] = self.sent;
         }
         self.lines[line].ends[side].outbox.push_back(packet);
     }

@@ -295,15 +295,23 @@ impl Cluster {
         let nodes = self.nodes.iter().flat_map(|node| node.engines.borrow().clone());
         for handle in nodes.chain([self.client.handle.clone()]).filter(Handle::is_alive) {
             let Some(number) = handle.with(|engine| engine.lanes.world.hanging()) else { continue };
-            let is_clients = self.shared.borrow().ledger[number].is_clients;
-            let owner = if is_clients { &self.client.handle } else { &handle };
-            if is_clients && !self.client.runs() {
-                continue;
-            }
-            super::program::stop(owner, number);
+            let owner = self.shared.borrow().ledger[number].owner;
+            // Where its owner is gone, whoever runs it will hear so.
+            let Some(owner) = self.engine_of(owner) else { continue };
+            super::program::stop(&owner, number);
             return true;
         }
         false
+    }
+
+    /// The engine of a number, if its process can do something.
+    fn engine_of(&self, number: usize) -> Option<Handle> {
+        if number == 0 {
+            return self.client.runs().then(|| self.client.handle.clone());
+        }
+        let running = self.nodes.iter().filter(|node| node.runs());
+        let mut engines = running.flat_map(|node| node.engines.borrow().clone());
+        engines.find(|one| one.number == number && one.is_alive())
     }
 
     fn actors(&self) -> Vec<Actor> {
@@ -424,7 +432,7 @@ impl Cluster {
         let mut report = ClusterReport { steps: self.steps, ..ClusterReport::default() };
         for (number, entry) in shared.ledger.iter().enumerate() {
             assert!(entry.running == 0, "task {number} runs on");
-            if entry.is_clients {
+            if entry.is_clients() {
                 assert!(client_died || entry.status.is_some(), "task {number} has no final state");
                 report.placements += entry.placements.len() as u64;
                 report.repeated += u64::from(entry.starts > 1);
