@@ -29,6 +29,8 @@ pub(super) struct Guest {
 
 /// Ids that a peer may give its functions: they are used again, so that no program comes near.
 const FUNCTIONS_MAX: usize = 1 << 24;
+/// The id of no task.
+const NO_TASK: TaskId = TaskId::from_word(u64::MAX);
 /// The bit of a handle's upper half that says that the rest leads here; without it, to a nested task's worker.
 const GUEST: u32 = 1 << 31;
 
@@ -109,17 +111,17 @@ pub(super) trait GuestWork: LinkHome {
         } else {
             self.accept_guest(peer, &message, (function, place), now)
         };
-        let ours = accepted.unwrap_or(TaskId::from_word(u64::MAX));
+        let ours = accepted.unwrap_or(NO_TASK);
         let guest = Guest { peer, epoch, theirs, attempt, ours };
+        self.parts().guests.entries[place as usize] = Some(guest);
         if accepted.is_none() {
             // No more are taken, or it names what is not here, or there is no memory for it: somebody else may have both.
-            self.parts().guests.free.push(place);
+            // It is a guest until its peer knows, so that nobody leaves before.
             self.answer(&guest, EndKind::Unstarted, None);
-            return Ok(());
         }
-        self.parts().guests.entries[place as usize] = Some(guest);
         if let Some(link) = self.links_mut().get_mut(peer) {
             link.guests.insert(theirs, place);
+            link.answered.extend(accepted.is_none().then_some(place));
         }
         Ok(())
     }
@@ -244,7 +246,7 @@ pub(super) trait GuestWork: LinkHome {
     }
 
     /// A peer is gone: nobody will ask for its tasks' results, and those that have not started need not.
-    fn drop_guests(&mut self, places: impl Iterator<Item = u32>, now: u64) {
+    fn drop_guests(&mut self, places: Vec<u32>, now: u64) {
         for place in places {
             let Some(&guest) = self.guests().get(place) else { continue };
             if self.core().is_final(guest.ours) {

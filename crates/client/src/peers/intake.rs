@@ -134,7 +134,7 @@ pub trait LinkWork: LinkHome {
         };
         let Parts { core, port, .. } = self.parts();
         core.peer_lost((peer, link.epoch), report, &link.never_sent(), now, port);
-        self.drop_guests(link.guests.into_values(), now);
+        self.drop_guests(link.guest_places(), now);
         link.functions.into_iter().flatten().for_each(|function| self.release_function(function));
         self.port_mut().forget_told(peer);
         let text = text.to_owned();

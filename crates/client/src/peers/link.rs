@@ -209,6 +209,17 @@ impl Link {
         }
     }
 
+    /// The places of its tasks among the guests, also of earlier placements whose answers are under way.
+    pub fn guest_places(&self) -> Vec<u32> {
+        let unconfirmed = self.unconfirmed.iter().map(|&(_, place)| place);
+        self.guests
+            .values()
+            .copied()
+            .chain(self.answered.iter().copied())
+            .chain(unconfirmed)
+            .collect()
+    }
+
     /// Whether the other end has every answer.
     pub fn is_confirmed(&self) -> bool {
         self.unconfirmed.is_empty() && self.answered.is_empty()
