@@ -26,6 +26,8 @@ pub struct Run {
 pub struct Placement {
     /// Which placement it is.
     pub attempt: Attempt,
+    /// Which engine sent it there, see [`Entry::owner`].
+    pub by: usize,
     /// The link that it went over; none: it stayed.
     pub link: Option<usize>,
     /// When it was handed over, by the count of what was sent anywhere.

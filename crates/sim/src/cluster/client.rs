@@ -8,12 +8,11 @@ use gristmill_sync::random::Random as Leases;
 
 use super::clock::Clock;
 use super::doorway::Doorway;
-use super::engine::Engine;
-use super::handle::{Handle, Shared};
-use super::network::{Air, look};
+use super::handle::Handle;
+use super::network::Air;
 use super::node::Condition;
 use super::plan::ClusterPlan;
-use crate::drive::Drive;
+use super::shared::Shared;
 use crate::plan::Plan;
 use crate::random::Random;
 
@@ -103,69 +102,5 @@ impl Handle {
     /// Its clock.
     pub fn now(&self) -> u64 {
         self.clock.local(self.shared.borrow().now)
-    }
-}
-
-impl Engine {
-    /// Whether something has come over links, or there is room again for what waits.
-    pub fn has_arrived(&self, air: &Air) -> bool {
-        let air = look(air);
-        self.lanes.links.peers().any(|peer| {
-            let Some(link) = self.lanes.links.get(peer) else { return false };
-            let Some(channel) = link.channel() else { return false };
-            let (line, side) = super::channel::SimChannel::end_of(channel.peer());
-            air.is_readable(line, side) || (link.waits_for_room && air.is_writable(line, side))
-        })
-    }
-
-    /// Whether whoever completes tasks has something to do; whether that is links too.
-    pub fn is_due(&self, air: &Air, with_links: bool) -> bool {
-        let now = self.lanes.world.now;
-        let is_published = self.lanes.world.workers.iter().any(|worker| worker.published > 0);
-        is_published
-            || self.lanes.links.has_outgoing
-            || self.next_wake(with_links).is_some_and(|wake| wake <= now)
-            || (with_links && self.has_arrived(air))
-    }
-
-    /// When something is due whatever comes; whether that is links too.
-    pub fn next_wake(&self, with_links: bool) -> Option<u64> {
-        let wake = self.core.next_wake(self.lanes.world.now);
-        assert!(wake.is_none() || self.core.has_obligations(), "a wake-up that nobody owes");
-        let link_wake = if with_links { self.next_link_wake() } else { None };
-        wake.into_iter().chain(link_wake).min()
-    }
-
-    /// Takes in what workers wrote, some of it.
-    pub fn drain_rings(&mut self, plan: &Plan, random: &mut Random) {
-        let count = self.lanes.world.workers.len();
-        if count > 0 {
-            let place = random.index(count);
-            self.drive(plan, random).drain_some(place);
-        }
-    }
-
-    pub fn drive<'a>(
-        &'a mut self,
-        plan: &'a Plan,
-        random: &'a mut Random,
-    ) -> Drive<'a, super::engine::Lanes> {
-        Drive { core: &mut self.core, port: &mut self.lanes, plan, random }
-    }
-
-    pub fn poll_if_due(&mut self) {
-        let now = self.lanes.world.now;
-        if self.core.next_wake(now).is_some_and(|wake| wake <= now) {
-            self.core.poll(now, &mut self.lanes);
-        }
-    }
-
-    /// Does what the graph decided, and hands over what is to leave because of it.
-    pub fn settle_and_flush(&mut self) {
-        gristmill_client::LinkHome::settle(self);
-        if self.lanes.links.has_outgoing {
-            let now = self.lanes.world.now;
-            self.flush_links(now);
-        }
     }
 }

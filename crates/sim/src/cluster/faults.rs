@@ -1,8 +1,5 @@
 //! What befalls a cluster.
 
-use gristmill_client::Sending;
-use gristmill_wire::peer::Control;
-
 use super::network::look;
 use super::node::Condition;
 use super::run::Cluster;
@@ -84,20 +81,29 @@ impl Cluster {
         }
     }
 
-    /// The agent says that it wants nothing more, and is stopped some time later.
+    /// The agent takes nothing more, and is to end when what runs has ended.
     fn drain(&mut self, place: usize) {
-        if !self.nodes[place].runs() {
-            return;
+        let until = self.draw_end();
+        if self.nodes[place].runs() && self.nodes[place].drains_until.is_none() {
+            self.log(|| format!("node {place} drains until {}", until / 1_000));
+            self.nodes[place].drain(until);
         }
-        self.log(|| format!("node {place} is to be drained"));
-        for handle in self.nodes[place].engines.borrow().iter().filter(|one| one.is_alive()) {
-            handle.with(|engine| {
-                for peer in engine.lanes.links.peers() {
-                    engine.lanes.say(peer, &Control::Drain { text: "maintenance".to_owned() });
-                }
-            });
+    }
+
+    /// Ends a node that drains once it has, or may do so no longer; says whether it did.
+    pub(super) fn end_drained(&mut self, place: usize) -> bool {
+        let (node, now) = (&self.nodes[place], self.now());
+        let Some(until) = node.drains_until else { return false };
+        let is_drained = node.desk.is_drained();
+        if until > now && !is_drained {
+            return false;
         }
-        self.drained_until[place] = self.draw_end();
+        self.log(|| format!("node {place} has drained: {is_drained}"));
+        if is_drained && self.client.condition != Condition::Gone {
+            self.check_drained(place);
+        }
+        self.nodes[place].stop(now);
+        true
     }
 
     /// The client stands still for a while, or dies.
@@ -124,14 +130,6 @@ impl Cluster {
             if self.apart_until[place] <= now && look(&self.air).is_apart(place) {
                 self.log(|| format!("node {place} is back"));
                 look(&self.air).set_apart(place, false);
-            }
-            if self.drained_until[place] <= now {
-                self.drained_until[place] = u64::MAX;
-                if self.nodes[place].runs() {
-                    self.log(|| format!("the agent of node {place} is stopped"));
-                    self.nodes[place].desk.close("the node agent was stopped");
-                    self.nodes[place].die(Condition::Down { until: now, is_silent: false }, now);
-                }
             }
             self.recover_node(place, now);
             self.refuse_arrivals(place);
@@ -189,7 +187,8 @@ impl Cluster {
             Condition::Well | Condition::Gone => None,
         };
         let nodes = self.nodes.iter().filter_map(|node| of(&node.condition));
-        let apart = self.apart_until.iter().chain(&self.drained_until).copied();
+        let drains = self.nodes.iter().filter_map(|node| node.drains_until);
+        let apart = self.apart_until.iter().copied().chain(drains);
         let all = nodes.chain(apart).chain(of(&self.client.condition));
         all.filter(|&until| until > self.now() && until != u64::MAX).min()
     }

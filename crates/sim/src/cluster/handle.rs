@@ -1,46 +1,20 @@
 //! An engine that several hold: its process's threads, one at a time. Whoever uses it lends it what all engines share.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
-use gristmill_agent::LeaseEngine;
-use gristmill_client::{Guests, LinkHome, LinkOwner, LinkWork, Links, NewLink, PeerNews};
-use gristmill_core::{Config, Core, PeerId};
-use gristmill_transport::Channel;
+use gristmill_client::{Guests, Links};
+use gristmill_core::{Config, Core};
 
-use super::channel::SimChannel;
 use super::clock::Clock;
-use super::engine::{Engine, Lanes};
+use super::engine::Engine;
+use super::lanes::Lanes;
 use super::network::Air;
 use super::plan::ClusterPlan;
-use crate::world::{Entry, World};
-
-/// What all engines share.
-#[derive(Debug, Default)]
-pub(crate) struct Shared {
-    /// What is known of each task, by number.
-    pub ledger: Vec<Entry>,
-    /// What happened, line by line, if wanted.
-    pub trace: Option<Vec<String>>,
-    /// True time, nanoseconds.
-    pub now: u64,
-    /// The first lines of links that the client has lost.
-    pub lost: BTreeSet<usize>,
-    /// The program has no client any more.
-    pub is_orphaned: bool,
-    /// How many engines there were.
-    pub engines: usize,
-}
-
-impl Shared {
-    /// The number of a new engine; the client is the first.
-    const fn next_number(&mut self) -> usize {
-        self.engines += 1;
-        self.engines - 1
-    }
-}
+use super::shared::Shared;
+use crate::world::World;
 
 /// A worker may begin so long after its lease is over: until its agent has looked.
 pub(crate) const SLACK_NS: u64 = 3_000_000;
@@ -163,6 +137,20 @@ impl Handle {
         self.number == 0
     }
 
+    /// The lines that its links began with.
+    pub fn lines(&self) -> Vec<usize> {
+        self.with(|engine| {
+            let links = &engine.lanes.links;
+            let peers = links.peers().filter(|&peer| links.get(peer).is_some());
+            peers.filter_map(|peer| engine.lanes.line_of(peer)).collect()
+        })
+    }
+
+    /// Whether its workers, whose agent is dead, are to end at last.
+    pub fn is_left_to_die(&self, now: u64) -> bool {
+        matches!(*self.life.borrow(), Life::Dead(until) if until <= now)
+    }
+
     pub fn is_alive(&self) -> bool {
         *self.life.borrow() == Life::Alive
     }
@@ -183,94 +171,6 @@ impl Handle {
     /// Its process is dead; its connections end with it.
     pub fn die(&self, workers_until: u64) {
         *self.life.borrow_mut() = Life::Dead(workers_until);
-        self.with(|engine| {
-            for peer in engine.lanes.links.peers() {
-                engine.lanes.links.disconnect(peer);
-            }
-        });
-    }
-
-    /// Hands what is to leave over, as whoever has changed links does before it gives the mutex up.
-    fn leave(engine: &mut Engine) {
-        engine.settle();
-        let now = engine.lanes.world.now;
-        engine.flush_links(now);
-    }
-}
-
-impl Engine {
-    /// What may have begun, and was not answered, dies with the engine.
-    fn note_deaths(&mut self) {
-        let lines: Vec<_> =
-            self.lanes.links.peers().filter_map(|peer| self.lanes.line_of(peer)).collect();
-        let world = &mut self.lanes.world;
-        let claimed = world.workers.iter().filter_map(|worker| worker.claimed.as_ref());
-        let claimed: Vec<usize> = claimed.map(|(record, _)| record.number).collect();
-        for (number, entry) in world.ledger.iter_mut().enumerate() {
-            let last = entry.placements.last();
-            let is_here =
-                last.is_some_and(|one| one.link.is_some_and(|link| lines.contains(&link)));
-            let has_begun = last.is_some_and(|one| one.starts > 0) || claimed.contains(&number);
-            entry.deaths += u64::from(is_here && has_begun && entry.running == 0);
-        }
-    }
-}
-
-impl LinkOwner for Handle {
-    fn attach(&self, new: NewLink) -> PeerId {
-        self.with(|engine| {
-            engine.lanes.expect_link(SimChannel::end_of(new.channel.peer()).0);
-            engine.lanes.world.log(|| format!("attach {}", new.channel.peer()));
-            let peer = engine.attach(new);
-            Self::leave(engine);
-            peer
-        })
-    }
-
-    fn reattach(&self, peer: PeerId, channel: Box<dyn Channel + Send>, received: u64) -> bool {
-        self.with(|engine| {
-            let name = channel.peer().to_owned();
-            let is_there = engine.reattach(peer, channel, received);
-            engine
-                .lanes
-                .world
-                .log(|| format!("go on over {name}, {received} received: {is_there}"));
-            Self::leave(engine);
-            is_there
-        })
-    }
-
-    fn received(&self, peer: PeerId) -> Option<u64> {
-        self.with(|engine| engine.lanes.links.get(peer).map(gristmill_client::Link::received))
-    }
-}
-
-impl LeaseEngine for Handle {
-    fn take_news(&self) -> VecDeque<PeerNews> {
-        self.with(|engine| std::mem::take(&mut engine.news))
-    }
-
-    fn drain(&self, text: &str) {
-        self.with(|engine| engine.drain_guests(text));
-    }
-
-    fn is_drained(&self) -> bool {
-        self.with(|engine| engine.has_no_guests())
-    }
-
-    fn end_links(&self, text: &str) {
-        self.with(|engine| engine.end_links(text));
-    }
-
-    /// Its processes are waited for; meanwhile its courier has a turn.
-    fn end(self, reason: &str) {
-        self.with(|engine| {
-            engine.lanes.world.log(|| format!("end: {reason}"));
-            engine.lanes.world.is_ending = true;
-            engine.note_deaths();
-            engine.give_up(reason);
-        });
-        self.bury();
         self.with(|engine| {
             for peer in engine.lanes.links.peers() {
                 engine.lanes.links.disconnect(peer);

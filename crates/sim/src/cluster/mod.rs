@@ -12,17 +12,23 @@
 //! Not simulated: bytes that are damaged (fuzzing does that), memory that runs out, threads that interleave within a step.
 
 mod channel;
-mod check;
 mod client;
 mod clock;
 mod doorway;
 mod engine;
 mod faults;
 mod handle;
+mod lanes;
+mod lease;
 mod network;
 mod node;
 mod plan;
+mod port;
 mod program;
 mod run;
+mod shared;
+mod threads;
+mod turns;
+mod watch;
 
 pub use run::{Cluster, ClusterReport};

@@ -9,9 +9,13 @@ use gristmill_wire::peer::{Ask, Grant};
 
 use super::clock::Clock;
 use super::doorway::Doorway;
-use super::handle::{Handle, Life, Shared};
+use super::handle::{Handle, Life};
 use super::network::Air;
 use super::plan::ClusterPlan;
+use super::shared::Shared;
+
+/// What clients are told of an agent's end.
+const STOPPED: &str = "the node agent was stopped";
 
 /// Starts the engines of leases, and remembers them.
 pub(crate) struct SimHousing {
@@ -67,6 +71,8 @@ pub(crate) struct Node {
     /// When it was last kept from going on, true time.
     pub troubled_at: u64,
     pub desk: Desk<SimHousing>,
+    /// It drains: by when what runs there has to have ended, true time.
+    pub drains_until: Option<u64>,
     pub door: Doorway,
     /// All engines that have processes.
     pub engines: Rc<RefCell<Vec<Handle>>>,
@@ -91,6 +97,7 @@ impl Node {
             condition: Condition::Well,
             troubled_at: 0,
             desk,
+            drains_until: None,
             door,
             engines,
             shared: Rc::clone(shared),
@@ -106,6 +113,18 @@ impl Node {
         self.condition = Condition::Well;
     }
 
+    /// Takes nothing more, and ends when what runs has ended, or at a true time.
+    pub fn drain(&mut self, until: u64) {
+        self.desk.drain(STOPPED);
+        self.drains_until = Some(until);
+    }
+
+    /// Ends in order; another agent comes at once.
+    pub fn stop(&mut self, now: u64) {
+        self.desk.close(STOPPED);
+        self.die(Condition::Down { until: now, is_silent: false }, now);
+    }
+
     /// The agent is dead; its workers are ended at a true time.
     pub fn die(&mut self, condition: Condition, workers_until: u64) {
         for handle in self.engines.borrow().iter().filter(|handle| handle.is_alive()) {
@@ -114,6 +133,7 @@ impl Node {
         // What it had in hand goes with it.
         let parts = (&self.shared, &self.engines);
         (self.desk, self.door) = begin(self.place, self.clock, parts, &self.plan, &self.air);
+        self.drains_until = None;
         self.condition = condition;
     }
 
@@ -151,13 +171,17 @@ impl Node {
         }
         let is_finished = self.desk.hear(&mut self.door.dials, now);
         self.desk.end_over(&mut self.door.dials, now);
-        self.engines.borrow_mut().retain(|handle| *handle.life.borrow() != Life::Over);
         if is_finished {
-            self.desk.close("the node agent was stopped");
-            self.engines.borrow_mut().retain(|handle| *handle.life.borrow() != Life::Over);
+            self.desk.close(STOPPED);
             self.condition = Condition::Gone;
         }
+        self.forget_dead();
         true
+    }
+
+    /// Forgets engines of which nothing is left.
+    pub fn forget_dead(&self) {
+        self.engines.borrow_mut().retain(|handle| *handle.life.borrow() != Life::Over);
     }
 
     /// When the desk has something to do, true time.

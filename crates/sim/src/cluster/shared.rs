@@ -1,27 +1,56 @@
-//! What must hold of tasks wherever they run.
+//! What all engines share, and what must hold of tasks wherever they run.
+
+use std::collections::BTreeSet;
 
 use gristmill_core::TaskId;
 
 use super::engine::Engine;
-use super::handle::Shared;
 use super::network::{Air, look};
-use crate::world::Placement;
+use crate::world::{Entry, Placement};
+
+/// What all engines share.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    /// What is known of each task, by number.
+    pub ledger: Vec<Entry>,
+    /// What happened, line by line, if wanted.
+    pub trace: Option<Vec<String>>,
+    /// True time, nanoseconds.
+    pub now: u64,
+    /// The first lines of links that the client has lost.
+    pub lost: BTreeSet<usize>,
+    /// The program has no client any more.
+    pub is_orphaned: bool,
+    /// How many engines there were.
+    engines: usize,
+}
 
 impl Shared {
+    /// Nothing has happened; with a trace if asked for.
+    pub fn new(with_trace: bool) -> Self {
+        Self { trace: with_trace.then(Vec::new), now: 1, ..Self::default() }
+    }
+
+    /// The number of a new engine; the client is the first.
+    pub const fn next_number(&mut self) -> usize {
+        self.engines += 1;
+        self.engines - 1
+    }
+
     /// The client has lost links: what went over them and may have left may have begun.
     pub fn note_lost(&mut self, lines: Vec<usize>, air: &Air) {
         if lines.is_empty() {
             return;
         }
-        self.lost.extend(lines);
         let air = look(air);
         for entry in &mut self.ledger {
             let is_unknown = |one: &&Placement| {
-                let lost = one.link.filter(|link| self.lost.contains(link));
+                let lost = one.link.filter(|link| one.by == 0 && lines.contains(link));
                 lost.is_some_and(|link| air.has_sent_since(link, 0, one.given_at))
             };
-            entry.unknowns = entry.placements.iter().filter(is_unknown).count() as u64;
+            entry.unknowns += entry.placements.iter().filter(is_unknown).count() as u64;
         }
+        self.lost.extend(lines);
     }
 
     /// What has begun in an engine: each placement begins once at most, where it was sent; and one that the client has

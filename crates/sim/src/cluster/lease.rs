@@ -1,0 +1,102 @@
+//! What a door, and a desk, want of an engine.
+
+use std::collections::VecDeque;
+
+use gristmill_agent::LeaseEngine;
+use gristmill_client::{LinkHome, LinkOwner, LinkWork, NewLink, PeerNews};
+use gristmill_core::PeerId;
+use gristmill_transport::Channel;
+
+use super::channel::SimChannel;
+use super::engine::Engine;
+use super::handle::Handle;
+
+impl Handle {
+    /// Hands what is to leave over, as whoever has changed links does before it gives the mutex up.
+    fn leave(engine: &mut Engine) {
+        engine.settle();
+        let now = engine.lanes.world.now;
+        engine.flush_links(now);
+    }
+}
+
+impl Engine {
+    /// What may have begun, and was not answered, dies with the engine.
+    fn note_deaths(&mut self) {
+        let lines: Vec<_> =
+            self.lanes.links.peers().filter_map(|peer| self.lanes.line_of(peer)).collect();
+        let world = &mut self.lanes.world;
+        let claimed = world.workers.iter().filter_map(|worker| worker.claimed.as_ref());
+        let claimed: Vec<usize> = claimed.map(|(record, _)| record.number).collect();
+        for (number, entry) in world.ledger.iter_mut().enumerate() {
+            let last = entry.placements.last();
+            let is_here =
+                last.is_some_and(|one| one.link.is_some_and(|link| lines.contains(&link)));
+            let has_begun = last.is_some_and(|one| one.starts > 0) || claimed.contains(&number);
+            entry.deaths += u64::from(is_here && has_begun && entry.running == 0);
+        }
+    }
+}
+
+impl LinkOwner for Handle {
+    fn attach(&self, new: NewLink) -> PeerId {
+        self.with(|engine| {
+            engine.lanes.expect_link(SimChannel::end_of(new.channel.peer()).0);
+            engine.lanes.world.log(|| format!("attach {}", new.channel.peer()));
+            let peer = engine.attach(new);
+            Self::leave(engine);
+            peer
+        })
+    }
+
+    fn reattach(&self, peer: PeerId, channel: Box<dyn Channel + Send>, received: u64) -> bool {
+        self.with(|engine| {
+            let name = channel.peer().to_owned();
+            let is_there = engine.reattach(peer, channel, received);
+            engine
+                .lanes
+                .world
+                .log(|| format!("go on over {name}, {received} received: {is_there}"));
+            Self::leave(engine);
+            is_there
+        })
+    }
+
+    fn received(&self, peer: PeerId) -> Option<u64> {
+        self.with(|engine| engine.lanes.links.get(peer).map(gristmill_client::Link::received))
+    }
+}
+
+impl LeaseEngine for Handle {
+    fn take_news(&self) -> VecDeque<PeerNews> {
+        self.with(|engine| std::mem::take(&mut engine.news))
+    }
+
+    fn drain(&self, text: &str) {
+        self.with(|engine| engine.drain_guests(text));
+    }
+
+    fn is_drained(&self) -> bool {
+        self.with(|engine| engine.has_no_guests())
+    }
+
+    fn end_links(&self, text: &str) {
+        self.with(|engine| engine.end_links(text));
+    }
+
+    /// Its processes are waited for; meanwhile its courier has a turn.
+    fn end(self, reason: &str) {
+        self.with(|engine| {
+            engine.lanes.world.log(|| format!("end: {reason}"));
+            engine.lanes.world.is_ending = true;
+            engine.note_deaths();
+            engine.give_up(reason);
+        });
+        self.bury();
+        self.with(|engine| {
+            for peer in engine.lanes.links.peers() {
+                engine.lanes.links.disconnect(peer);
+            }
+        });
+    }
+}

@@ -1,0 +1,154 @@
+//! What an engine's graph asks of its world: workers are simulated, what goes to peers goes over real links.
+
+use gristmill_client::{Sending, is_guest};
+use gristmill_core::{
+    Attempt, Dispatch, Errand, FunctionId, KillReason, PeerId, Port, Progress, Sent, SlotId,
+    Status, TakeBack, TaskId,
+};
+use gristmill_wire::peer::Control;
+
+use super::lanes::Lanes;
+use crate::drive::Around;
+use crate::memory::number_of;
+use crate::random::Random;
+use crate::world::World;
+
+/// What a function of the program is defined by: its number.
+fn definition(number: u64) -> Vec<u8> {
+    format!("function {number}").into_bytes()
+}
+
+impl Around for Lanes {
+    fn world(&mut self) -> &mut World {
+        &mut self.world
+    }
+
+    /// A program now and then gives a function up for a new one, whose id may be the same.
+    fn register(&mut self, number: usize, random: &mut Random) -> (FunctionId, u64) {
+        if self.program.is_empty() {
+            let function = self.functions.define(b"nested", "nested");
+            return (function, handle(function, number));
+        }
+        let place = random.index(self.program.len());
+        if random.chance(5) {
+            let fresh = self.functions.define(&definition(random.next()), "f");
+            let old = std::mem::replace(&mut self.program[place], fresh);
+            if self.functions.release(old) {
+                self.freed.push(old);
+            }
+        }
+        let function = self.program[place];
+        self.functions.use_again(function);
+        (function, handle(function, number))
+    }
+
+    fn forget(&mut self, function: FunctionId) {
+        if self.functions.release(function) {
+            self.freed.push(function);
+        }
+    }
+}
+
+/// A function in the low half, a number in the high one.
+const fn handle(function: FunctionId, number: usize) -> u64 {
+    function.0 as u64 | (number as u64 + 1) << 32
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the two halves")]
+const fn split(handle: u64) -> (FunctionId, usize) {
+    (FunctionId(handle as u32), (handle >> 32) as usize - 1)
+}
+
+impl Port for Lanes {
+    fn send(&mut self, slot: SlotId, frame: Dispatch<'_>) -> Sent {
+        let number = number_of(self.world.memory.get(frame.payload));
+        let (attempt, is_own) = (frame.attempt, !self.program.is_empty());
+        let sent = self.world.send(slot, frame);
+        if is_own && matches!(sent, Sent::Written(_)) {
+            self.note_placement(number, attempt, None);
+        }
+        sent
+    }
+
+    fn take_back(&mut self, slot: SlotId, sequences: &[u64], taken: &mut Vec<TakeBack>) {
+        self.world.take_back(slot, sequences, taken);
+    }
+
+    fn progress(&self, slot: SlotId) -> Progress {
+        self.world.progress(slot)
+    }
+
+    fn interrupt(&mut self, slot: SlotId, sequence: u64) {
+        self.world.interrupt(slot, sequence);
+    }
+
+    fn kill(&mut self, slot: SlotId, why: KillReason) {
+        self.world.kill(slot, why);
+    }
+
+    fn spawn(&mut self, slot: SlotId) {
+        self.world.spawn(slot);
+    }
+
+    fn retire(&mut self, slot: SlotId) {
+        self.world.retire(slot);
+    }
+
+    fn send_to_peer(&mut self, peer: PeerId, errand: Errand<'_>) -> Sent {
+        let number = number_of(self.world.memory.get(errand.task.payload));
+        let entry = &self.world.ledger[number];
+        let is_own = entry.owner == self.world.engine;
+        assert!(!is_own || entry.status.is_none(), "a final task was sent to a peer");
+        assert_eq!(errand.parents.clone().count(), entry.parents.len(), "one result a parent");
+        let attempt = errand.task.attempt;
+        let sent = self.send_away(peer, &errand);
+        if matches!(sent, Sent::Written(_)) {
+            let line = self.line_of(peer);
+            self.world.log(|| format!("send {number} attempt {} over line {line:?}", attempt.0));
+            self.note_placement(number, attempt, line);
+        }
+        sent
+    }
+
+    fn stop_at_peer(&mut self, peer: PeerId, task: TaskId, attempt: Attempt, grace_ns: u64) {
+        self.say(peer, &Control::Stop { task, attempt, grace_ns });
+    }
+
+    fn withdraw_from_peer(&mut self, peer: PeerId, task: TaskId, attempt: Attempt) {
+        self.say(peer, &Control::Withdraw { task, attempt });
+    }
+
+    fn recall_from_peer(&mut self, peer: PeerId, count: u32) {
+        self.world.log(|| format!("recall {count} from {peer}"));
+        self.say(peer, &Control::Recall { count });
+    }
+
+    fn finished(&mut self, task: TaskId, handle: u64, status: Status) {
+        if self.functions.release(split(handle).0) {
+            self.freed.push(split(handle).0);
+        }
+        if is_guest(handle) {
+            self.ended.push((task, handle));
+            return;
+        }
+        let number = split(handle).1;
+        if self.world.ledger[number].depth > 0 {
+            self.unneeded.push(task);
+        }
+        if status == Status::Lost {
+            self.note_unknown(number);
+        }
+        let entry = &self.world.ledger[number];
+        let is_exact = status != Status::Cancelled || entry.may_stop || !self.has_begun(number);
+        assert!(is_exact || entry.depth > 0, "task {number} is cancelled, and has begun");
+        self.world.end_task(task, number, status);
+    }
+
+    fn is_asleep(&self, slot: SlotId) -> bool {
+        self.world.is_asleep(slot)
+    }
+
+    fn ticks(&self) -> u64 {
+        self.world.now
+    }
+}

@@ -1,0 +1,102 @@
+//! What must hold of the cluster as a whole: at any time, and when all is over.
+
+use gristmill_core::SlotState;
+
+use super::handle::{Handle, SLACK_NS};
+use super::node::Node;
+use super::run::{Cluster, ClusterReport};
+
+/// Once nothing is wrong any more all must be over in this time: dials that are 10 s late, leases that run out.
+const PATIENCE_NS: u64 = 60_000_000_000;
+
+impl Cluster {
+    /// What must hold at any time: shares of a node, the end of leases, and that all is over some time.
+    pub(super) fn check_time(&mut self) {
+        let now = self.now();
+        for (place, node) in self.nodes.iter().enumerate() {
+            let capacity = self.plan.nodes[place] as usize;
+            assert!(node.used_workers() <= capacity, "node {place} has given more than it has");
+            if node.runs() && now > node.troubled_at + SLACK_NS {
+                for handle in node.engines.borrow().iter().filter(|one| one.is_alive()) {
+                    check_lease(handle);
+                }
+            }
+        }
+        let is_well = self.faults_left == 0 && self.next_recovery().is_none();
+        if !is_well {
+            self.busy_at = now;
+        }
+        let state = || {
+            let of_node = |node: &Node| {
+                let engines = node.engines.borrow();
+                let lives: Vec<_> =
+                    engines.iter().map(|one| (one.who.clone(), *one.life.borrow())).collect();
+                (node.condition, lives)
+            };
+            let nodes: Vec<_> = self.nodes.iter().map(of_node).collect();
+            let stats = self.client.handle.with(|engine| {
+                format!("{:?} {:#?}", engine.core.stats(), engine.lanes.world.workers)
+            });
+            format!("{:?} {nodes:?} {stats:?}", self.client.condition)
+        };
+        let is_late = now >= self.busy_at + PATIENCE_NS;
+        assert!(!is_late, "all is well, and it does not come to an end: {}", state());
+    }
+
+    /// What must hold when a node says that it has drained: nobody waits for what it had.
+    pub(super) fn check_drained(&self, place: usize) {
+        let leases = self.nodes[place].engines.borrow();
+        let lines: Vec<usize> = leases.iter().flat_map(Handle::lines).collect();
+        self.client.handle.with(|engine| {
+            for peer in engine.core.peer_stats() {
+                let is_there =
+                    engine.lanes.line_of(peer.peer).is_some_and(|line| lines.contains(&line));
+                assert!(
+                    !is_there || peer.in_flight == 0,
+                    "a drained node takes tasks with it: {peer:?}"
+                );
+            }
+        });
+    }
+
+    /// Everything is over: nothing may be left.
+    pub(super) fn check_end(&mut self) -> ClusterReport {
+        let shared = self.shared.borrow();
+        let client_died = !self.client.has_left;
+        let mut report = ClusterReport { steps: self.steps, ..ClusterReport::default() };
+        for (number, entry) in shared.ledger.iter().enumerate() {
+            assert!(entry.running == 0, "task {number} runs on");
+            if entry.is_clients() {
+                assert!(client_died || entry.status.is_some(), "task {number} has no final state");
+                report.placements += entry.placements.len() as u64;
+                report.repeated += u64::from(entry.starts > 1);
+                if let Some(status) = entry.status {
+                    report.finished[status as usize] += 1;
+                }
+            }
+        }
+        report.lost_links = shared.lost.len() as u64;
+        drop(shared);
+        if !client_died {
+            self.client.handle.with(|engine| {
+                let stats = engine.core.stats();
+                assert!(stats.slots.iter().all(|slot| slot.state == SlotState::Absent));
+                assert_eq!(stats.finished.iter().sum::<u64>(), stats.submitted, "each ends once");
+            });
+        }
+        report.trace = self.shared.borrow_mut().trace.take().unwrap_or_default();
+        report
+    }
+}
+
+/// Asserts that a lease whose client was not heard for too long is over, once its agent had a moment.
+fn check_lease(handle: &Handle) {
+    handle.with(|engine| {
+        let now = engine.lanes.world.now;
+        for peer in engine.lanes.links.peers() {
+            let Some(link) = engine.lanes.links.get(peer) else { continue };
+            let is_heard = now < link.pulse.expires_at().saturating_add(SLACK_NS);
+            assert!(is_heard, "a lease goes on whose client is silent");
+        }
+    });
+}
