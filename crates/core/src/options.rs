@@ -1,6 +1,6 @@
 //! What a task may ask for besides its call, and the side record that keeps it.
 
-use gristmill_wire::{ContextId, Demand, SlotId, TaskId};
+use gristmill_wire::{ContextId, Demand, PeerId, SlotId, TaskId};
 
 use crate::NONE;
 use crate::batch::Batch;
@@ -52,6 +52,8 @@ pub enum Origin {
         /// The task.
         parent: TaskId,
     },
+    /// A peer, whose task it is: it may be sent on to others, but not back there.
+    Peer(PeerId),
 }
 
 /// What few tasks have: options, timers, kin. Made when first needed, dropped when the task is
@@ -81,10 +83,15 @@ pub(crate) struct Extra {
     pub timer: u32,
     /// The task that submitted this one, while that attempt runs.
     pub parent: u32,
+    /// The place of the peer whose task it is; [`NO_PEER`]: it is this engine's own.
+    pub from: u16,
     pub previous_sibling: u32,
     pub next_sibling: u32,
     pub first_child: u32,
 }
+
+/// The place of no peer.
+const NO_PEER: u16 = u16::MAX;
 
 impl Extra {
     pub fn new(task: u32, options: &TaskOptions, config: &crate::Config) -> Self {
@@ -104,6 +111,7 @@ impl Extra {
             started_at: 0,
             timer: NONE,
             parent: NONE,
+            from: NO_PEER,
             previous_sibling: NONE,
             next_sibling: NONE,
             first_child: NONE,

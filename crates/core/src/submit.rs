@@ -115,7 +115,8 @@ impl Core {
             Phase::Broken(failure) => return Err(SubmitError::Broken(failure.clone())),
             Phase::Poisoned(reason) => return Err(SubmitError::Poisoned(reason.clone())),
         }
-        let overflow = if *origin == Origin::External { 0 } else { self.config.overflow_max };
+        let can_wait = matches!(origin, Origin::External | Origin::Peer(_));
+        let overflow = if can_wait { 0 } else { self.config.overflow_max };
         let limit = self.config.outstanding_max.saturating_add(overflow);
         let outstanding = self.counts.outstanding;
         if outstanding < limit {
@@ -143,7 +144,7 @@ impl Core {
         }
         let is_plain = submission.parents.is_empty()
             && submission.options.is_none()
-            && !matches!(submission.origin, Origin::Nested { .. });
+            && matches!(submission.origin, Origin::External | Origin::Unblockable);
         self.now = now;
         if !is_plain {
             return self.submit_slowly(submission, port);
@@ -192,8 +193,13 @@ impl Core {
             self.tasks[index].extra = self.extras.insert(Extra::new(index, options, &self.config));
             self.arm(index);
         }
-        if let Origin::Nested { slot, parent } = origin {
-            self.adopt(index, slot, parent);
+        match origin {
+            Origin::External | Origin::Unblockable => {}
+            Origin::Nested { slot, parent } => self.adopt(index, slot, parent),
+            Origin::Peer(peer) => {
+                let extra = self.extra(index);
+                self.extras[extra].from = peer.0;
+            }
         }
         if let Some(failed) = self.connect_parents(index, parents) {
             let root = self.hold_root(failed);

@@ -137,6 +137,8 @@ pub(super) trait GuestWork: LinkHome {
         let mut taken = Taken::default();
         let payload = self.take_payloads(peer, message, &mut taken);
         let options = guest_options(message.limits.as_ref(), self.core().budgets(), now);
+        // An engine that shares only what its own tasks submitted sends no guest on.
+        let origin = if self.links().has_courier { Origin::External } else { Origin::Peer(peer) };
         let submitted = payload.and_then(|payload| {
             let submission = Submission {
                 function,
@@ -145,7 +147,7 @@ pub(super) trait GuestWork: LinkHome {
                 submitted_ticks: self.port().now_ticks(),
                 parents: &taken.parents,
                 options: options.as_ref(),
-                origin: Origin::External,
+                origin,
             };
             let Parts { core, port, .. } = self.parts();
             port.writing().1.use_again(function);

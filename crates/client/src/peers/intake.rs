@@ -329,6 +329,7 @@ trait LinkSteps: LinkHome {
     fn ask_for_work(&mut self) {
         let idle = self.core().idle_capacity();
         for peer in self.links().peers() {
+            let idle = idle.saturating_sub(self.core().idle_at(peer));
             let Some(link) = self.links_mut().get_mut(peer) else { continue };
             let count = if link.pulse.last.waiting == 0 { 0 } else { idle };
             if count != link.wanted {

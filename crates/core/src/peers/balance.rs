@@ -162,9 +162,14 @@ impl Core {
         let first = self.peers.levels.first();
         std::iter::successors(first, |&place| self.peers.levels.next(place))
             .take(LOOKS_MAX)
-            .map(|place| self.peers.get(place))
-            .map(|peer| peer.offer.workers.saturating_sub(peer.in_flight.len))
+            .map(|place| self.peers.get(place).idle_count())
             .fold(0, u32::saturating_add)
+    }
+
+    /// Workers of one peer that have nothing to do, as far as is known here.
+    #[must_use]
+    pub fn idle_at(&self, peer: PeerId) -> u32 {
+        self.joined_peer(peer).map_or(0, |place| self.peers.get(place).idle_count())
     }
 
     /// Tasks that tasks here submitted and that wait for a worker.

@@ -58,8 +58,13 @@ impl Core {
         }
         while let Some(first) = self.ready.first()
             && self.batch(first).is_none()
-            && let Some(place) = self.choose_peer(first)
         {
+            let Some(place) = self.choose_peer(first) else {
+                if self.give_back(first, port) {
+                    continue;
+                }
+                break;
+            };
             let index = self.ready.pop_front(&mut self.tasks).expect("the queue is not empty");
             self.tasks[index].state = State::Loose;
             if self.send_away(place, index, port) == Placed::Full {
@@ -85,18 +90,40 @@ impl Core {
             first = self.peers.levels.first()?;
         }
         let run_ns = self.functions[self.tasks[index].function.0 as usize].mean_ns();
-        if self.peers.get(first).has_time_for(run_ns, self.now) {
+        if self.peers.get(first).has_time_for(run_ns, self.now) && !self.comes_from(index, first) {
             return Some(first);
         }
-        self.choose_lasting_peer(first, run_ns)
+        self.choose_other_peer(index, first, run_ns)
     }
 
-    /// Of the next few with room, one that lasts long enough.
+    /// Of the next few with room, one that lasts long enough and is not the one that the task came from.
     #[cold]
-    fn choose_lasting_peer(&self, first: usize, run_ns: u64) -> Option<usize> {
+    fn choose_other_peer(&self, index: u32, first: usize, run_ns: u64) -> Option<usize> {
         let others = std::iter::successors(Some(first), |&place| self.peers.levels.next(place));
-        let lasts = |place: &usize| self.peers.get(*place).has_time_for(run_ns, self.now);
-        others.take(LOOKS_MAX).find(lasts)
+        let is_fit = |place: &usize| {
+            let lasts = self.peers.get(*place).has_time_for(run_ns, self.now);
+            lasts && !self.comes_from(index, *place)
+        };
+        others.take(LOOKS_MAX).find(is_fit)
+    }
+
+    /// Whether a task is that of this peer.
+    #[inline]
+    fn comes_from(&self, index: u32, place: usize) -> bool {
+        let extra = self.tasks[index].extra;
+        extra != NONE && usize::from(self.extras[extra].from) == place
+    }
+
+    /// Gives a ready task back to the peer that it came from, which has room for it while nobody else has; false: it is
+    /// not such a one. There it is a child that a waiting parent's worker can run; sent back it would be a stranger, and
+    /// could wait for that worker for ever.
+    fn give_back(&mut self, index: u32, port: &mut impl Port) -> bool {
+        let is_best = self.peers.levels.first().is_some_and(|first| self.comes_from(index, first));
+        if is_best {
+            self.unlist(index);
+            self.finish(index, Status::Cancelled, Content::Empty, port);
+        }
+        is_best
     }
 
     /// Sends a task that is in no list.

@@ -123,6 +123,12 @@ impl Peer {
         now.saturating_add(before).saturating_add(run_ns) <= self.offer.ends_at_ns
     }
 
+    /// Workers that have nothing to do.
+    #[inline]
+    pub const fn idle_count(&self) -> u32 {
+        self.offer.workers.saturating_sub(self.in_flight.len)
+    }
+
     /// Whether something waits there for a worker, as far as is known.
     #[inline]
     pub fn has_more(&self) -> bool {

@@ -1,8 +1,8 @@
 //! A client without workers of its own, and peers that the test plays; and which of them a task goes to.
 
 use gristmill_core::{
-    AnswerOutcome, Config, Epoch, LossCause, LossReport, Payload, PeerAnswer, PeerEnd, PeerId,
-    PeerOffer, SlotId, Status, Tags, TaskId,
+    AnswerOutcome, Config, Epoch, LossCause, LossReport, Origin, Payload, PeerAnswer, PeerEnd,
+    PeerId, PeerOffer, SlotId, Status, Tags, TaskId,
 };
 use gristmill_wire::Span;
 use gristmill_wire::Verdict::Returned;
@@ -168,6 +168,46 @@ fn children_that_wait_for_a_worker_here_do_not_keep_others_from_peers() {
     let task = engine.submit();
     assert_eq!(engine.peer_of(task), Some(0));
     engine.core.audit();
+}
+
+#[test]
+fn a_task_of_a_peer_goes_to_another_one() {
+    let mut engine = client_of(&[2, 2]);
+    for from in [0, 1] {
+        let task = engine.submit_as(&[], None, Origin::Peer(PeerId(from))).unwrap();
+        assert_eq!(engine.peer_of(task), Some(1 - from));
+    }
+}
+
+#[test]
+fn a_task_of_a_peer_is_given_back_where_nobody_else_has_room() {
+    let mut engine = client_of(&[2]);
+    let task = engine.submit_as(&[], None, Origin::Peer(PeerId(0))).unwrap();
+    assert_eq!(
+        engine.status(task),
+        Some(Status::Cancelled),
+        "its peer is told that it has not begun"
+    );
+    assert!(!engine.core.task(task).unwrap().has_started);
+    engine.core.audit();
+}
+
+#[test]
+fn a_task_of_a_peer_waits_while_nobody_has_room() {
+    let config = Config { depth_min: 1, depth_max: 1, ..Config::default() };
+    let mut engine = client_with(&[1, 1], config);
+    let own = [engine.submit(), engine.submit()];
+    let task = engine.submit_as(&[], None, Origin::Peer(PeerId(0))).unwrap();
+    assert_eq!(engine.status(task), None);
+    let there = own.into_iter().find(|&own| engine.peer_of(own) == Some(1)).unwrap();
+    let _outcome = engine.reply(there, returned());
+    assert_eq!(engine.peer_of(task), Some(1));
+}
+
+#[test]
+fn a_peer_s_own_workers_are_told_from_those_of_others() {
+    let engine = client_of(&[2, 3]);
+    assert_eq!((engine.core.idle_capacity(), engine.core.idle_at(PeerId(1))), (5, 3));
 }
 
 #[test]
