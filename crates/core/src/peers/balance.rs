@@ -145,6 +145,8 @@ impl Core {
                 self.finish(index, Status::Cancelled, Content::Empty, port);
             }
         }
+        // What was given back may have made room for what was not.
+        self.pump(port);
         self.wind_down(port);
     }
 

@@ -89,6 +89,21 @@ fn tasks_that_a_task_here_submitted_are_not_given_back() {
 }
 
 #[test]
+fn what_is_given_back_makes_room_for_what_stays() {
+    let config =
+        Config { workers: 2, spare_max: 0, depth_min: 1, depth_max: 1, ..Config::default() };
+    let mut engine = engine_with(config);
+    let (parent, guest) = (engine.submit(), engine.submit());
+    engine.start(parent);
+    let child = engine.submit_from(parent);
+    assert!(!engine.is_sent(child), "both workers have something to do");
+    engine.core.withdraw(u32::MAX, engine.now, &mut engine.port);
+    assert_eq!(engine.status(guest), Some(Status::Cancelled));
+    assert!(engine.is_sent(child), "nobody else would send it");
+    engine.core.audit();
+}
+
+#[test]
 fn a_task_at_a_peer_is_cancelled_if_the_peer_has_not_begun_it() {
     let mut engine = client_of(&[1]);
     let task = engine.submit();
