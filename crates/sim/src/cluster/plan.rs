@@ -53,24 +53,28 @@ impl ClusterPlan {
             },
             ..base.clone()
         };
-        let (beat_ns, expiry_ns) = pick(random, &[(1, 4), (5, 20), (5, 50), (20, 80)]);
+        let weather = Weather {
+            delay_ns: pick(random, &[10_000, 100_000, 1_000_000]),
+            jitter_ns: pick(random, &[0, 50_000, 2_000_000]),
+            window_size: pick(random, &[300, 2_000, 1 << 20, 1 << 20]),
+        };
+        // Beats have to find their way, or nothing else does.
+        let beat_ns =
+            pick(random, &[1, 5, 20]) * (weather.delay_ns + weather.jitter_ns).max(1_000_000);
+        let expiry_ns = pick(random, &[4, 10]) * beat_ns;
         Self {
             base: Plan { config, start_failures: 0, batches: 0, ..base },
             lease,
             nodes: (0..count).map(|_| 1 + small(random, 4)).collect(),
             joins: (0..count).map(|_| random.chance(50)).collect(),
-            weather: Weather {
-                delay_ns: pick(random, &[10_000, 100_000, 1_000_000]),
-                jitter_ns: pick(random, &[0, 50_000, 2_000_000]),
-                window_size: pick(random, &[100, 2_000, 1 << 20, 1 << 20]),
-            },
+            weather,
             sizes: Self::draw_sizes(random),
             ask: Ask {
                 lease: 0,
                 workers: if random.chance(70) { 0 } else { 1 },
                 tasks_per_worker: 0,
-                expiry_ns: expiry_ns * 1_000_000,
-                beat_ns: beat_ns * 1_000_000,
+                expiry_ns,
+                beat_ns,
                 duration_ns: if random.chance(85) { u64::MAX } else { random.below(100_000_000) },
                 memory: 0,
                 gpus: 0,

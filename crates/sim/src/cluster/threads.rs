@@ -12,8 +12,8 @@ use crate::plan::Plan;
 use crate::random::Random;
 
 impl Handle {
-    /// Gives the news of births and deaths.
-    pub fn tend(&self, plan: &Plan, random: &mut Random) -> bool {
+    /// Gives the news of births and deaths, and may kill.
+    pub fn tend(&self, plan: &Plan, random: &mut Random, kills: bool) -> bool {
         self.with(|engine| {
             let count = engine.lanes.world.workers.len();
             if count == 0 {
@@ -21,7 +21,8 @@ impl Handle {
             }
             let place = random.index(count);
             let mut drive = engine.drive(plan, random);
-            let has_moved = drive.notice(place) || (drive.random.chance(5) && drive.fault(place));
+            let has_moved =
+                drive.notice(place) || (kills && drive.random.chance(5) && drive.fault(place));
             if has_moved {
                 engine.settle_and_flush();
             }

@@ -7,7 +7,9 @@ use super::network::look;
 use super::run::Cluster;
 
 /// Steps after which a seed is said to hang.
-const STEPS_MAX: u64 = 300_000;
+const STEPS_MAX: u64 = 2_000_000;
+/// Steps after which workers are killed no more: something has to come of all starts.
+const KILLS_END: u64 = 20_000;
 /// The last ones are traced, whatever they do.
 const LAST_STEPS: u64 = 100;
 
@@ -39,7 +41,7 @@ impl Cluster {
     /// Lets the next of those who can do something do it, or time pass if there is none.
     pub(super) fn step(&mut self) {
         self.steps += 1;
-        assert!(self.steps < STEPS_MAX, "it goes on and on");
+        assert!(self.steps < STEPS_MAX, "it goes on and on: {}", self.describe());
         let later = self.now() + self.random.below(300);
         self.set_time(later);
         self.check_time();
@@ -168,7 +170,9 @@ impl Cluster {
             }
             Actor::ClientLeader => self.client.lead(&self.air, &plan.base, random),
             Actor::ClientDoor => self.client.attend_door(),
-            Actor::ClientTree => self.client.handle.tend(&plan.base, random),
+            Actor::ClientTree => {
+                self.client.handle.tend(&plan.base, random, self.steps < KILLS_END)
+            }
             Actor::ClientWorker => self.client.handle.work(&plan.base, random),
             Actor::Desk(place) => self.end_drained(place) || self.nodes[place].attend(),
             Actor::Lease(part, place, index) => {
@@ -183,7 +187,7 @@ impl Cluster {
         match part {
             Part::Courier => lease.carry(&self.air),
             Part::Leader => lease.complete(&self.air, plan, random),
-            Part::Tree => lease.tend(plan, random),
+            Part::Tree => lease.tend(plan, random, self.steps < KILLS_END),
             Part::Worker if lease.is_left_to_die(self.shared.borrow().now) => {
                 lease.bury();
                 self.nodes[place].forget_dead();
