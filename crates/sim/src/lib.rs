@@ -1,16 +1,16 @@
-//! Runs the state machine of a client against simulated workers, in every order that a seed can
-//! think of.
+//! Runs what decides in an engine against simulated workers, networks, clocks and processes, in every order that a seed
+//! can think of. There are two worlds.
 //!
-//! A seed draws a program (chains, fans, diamonds, tasks that submit tasks), an engine (workers,
-//! limits, budgets) and faults (exceptions, exits, kills at any step, a dying keeper, failing
-//! starts, cancels, timeouts, deadlines, shut-down), then interleaves single steps of the program,
-//! the client and the workers under a virtual clock. Checked at every step: each task gets one
-//! final state, and one that has a cause; nothing starts beyond its budgets, twice at a time,
-//! before its parents or after its end. Checked at the end: no task without a final state, no
-//! record, no process. When nothing can happen while a task is outstanding, that is a hang and a
-//! failure.
+//! The *engine* is one state machine and its workers. A seed draws a program (chains, fans, diamonds, tasks that submit
+//! tasks), an engine (workers, limits, budgets) and faults (exceptions, exits, kills at any step, a dying keeper, failing
+//! starts, cancels, timeouts, deadlines, shut-down), then interleaves single steps of the program, the client and the
+//! workers under a virtual clock. Checked at every step: each task gets one final state, and one that has a cause; nothing
+//! starts beyond its budgets, twice at a time, before its parents or after its end. Checked at the end: no task without a
+//! final state, no record, no process. When nothing can happen while a task is outstanding, that is a hang and a failure.
 //!
-//! Not simulated: memory orders (the loom models of the ring), lost messages (a ring loses none).
+//! The *cluster* is a client and its nodes, each with engines of their own: see [`Cluster`].
+//!
+//! Not simulated: memory orders (the loom models of the ring), lost messages of a ring (it loses none).
 #![forbid(unsafe_code)]
 
 mod batches;
@@ -43,8 +43,25 @@ mod tests {
     }
 
     #[test]
+    fn sixty_clusters_keep_every_promise() {
+        let mut finished = [0; gristmill_core::Status::COUNT];
+        let (mut lost_links, mut repeated) = (0, 0);
+        for seed in 0..60 {
+            let report = Cluster::new(seed, false).run();
+            finished.iter_mut().zip(report.finished).for_each(|(sum, count)| *sum += count);
+            lost_links += report.lost_links;
+            repeated += report.repeated;
+        }
+        assert!(finished.iter().all(|&count| count > 0), "every end is reached: {finished:?}");
+        assert!(lost_links > 0 && repeated > 0, "links are lost, and tasks repeated");
+    }
+
+    #[test]
     fn a_seed_repeats_itself() {
         let first = Simulation::new(7, true).run();
         assert_eq!(Simulation::new(7, true).run().trace, first.trace);
+        let first = Cluster::new(7, true).run();
+        assert!(!first.trace.is_empty());
+        assert_eq!(Cluster::new(7, true).run().trace, first.trace);
     }
 }

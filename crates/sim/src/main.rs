@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use gristmill_sim::{Cluster, Simulation};
 
 /// Seeds run when none is named: of one engine, and of a cluster.
-const COUNTS: [u64; 2] = [5_000, 2_000];
+const COUNTS: [u64; 2] = [5_000, 3_000];
 
 /// Which of the two is simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -31,7 +31,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "agent",
         ],
     ),
-    ("sim", &["wire", "core"]),
+    ("sim", &["sync", "wire", "core", "transport", "client", "agent"]),
     ("tidy", &[]),
 ];
 

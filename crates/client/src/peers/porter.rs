@@ -116,8 +116,8 @@ impl<L: LinkOwner> Porter<L> {
             talk.lease = self.random.next() | 1;
         }
         let duration_ns = match self.terms.ends_at_ns {
-            u64::MAX => u64::MAX,
-            ends_at_ns => ends_at_ns.saturating_sub(now),
+            u64::MAX => self.terms.ask.duration_ns,
+            ends_at_ns => ends_at_ns.saturating_sub(now).min(self.terms.ask.duration_ns),
         };
         let ask = Ask { lease: talk.lease, duration_ns, ..self.terms.ask.clone() };
         talk.meeting.say(|out| {

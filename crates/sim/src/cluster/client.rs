@@ -44,6 +44,7 @@ impl Client {
             python: "3".to_owned(),
             engine: "sim".to_owned(),
             name: "client".to_owned(),
+            ends_at_ns: u64::MAX,
         };
         let porter = Porter::new(handle.clone(), terms, Leases::from_seed(seed));
         let nodes: Vec<usize> = (0..plan.nodes.len()).collect();

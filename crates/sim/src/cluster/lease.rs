@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 
 use gristmill_agent::LeaseEngine;
-use gristmill_client::{LinkHome, LinkOwner, LinkWork, NewLink, PeerNews};
+use gristmill_client::{LinkHome, LinkOwner, LinkWork, NewLink, PeerNews, Sending};
 use gristmill_core::PeerId;
 use gristmill_transport::Channel;
+use gristmill_wire::peer::Control;
 
 use super::channel::SimChannel;
 use super::engine::Engine;
@@ -78,6 +79,10 @@ impl LeaseEngine for Handle {
 
     fn is_drained(&self) -> bool {
         self.with(|engine| engine.has_no_guests())
+    }
+
+    fn tell_duration(&self, peer: PeerId, duration_ns: u64) {
+        self.with(|engine| engine.lanes.say(peer, &Control::Lasts { duration_ns }));
     }
 
     fn end_links(&self, text: &str) {

@@ -34,7 +34,7 @@ pub struct ClusterReport {
     pub trace: Vec<String>,
 }
 
-/// A client, its nodes and the choices of a seed.
+/// A client, its nodes and the choices of a seed: real graphs, links, doors and desks.
 pub struct Cluster {
     pub(super) plan: Rc<ClusterPlan>,
     pub(super) random: Random,
