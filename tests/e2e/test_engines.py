@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cluster import Cluster, openmpi_hindrance
-from engines import dask, engine_hindrance, ray
+from cluster.engines import dask, engine_hindrance, ray
 
 _MEET = Path(__file__).with_name("meet.py")
 

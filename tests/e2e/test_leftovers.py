@@ -32,7 +32,7 @@ with Cluster(nodes=2) as cluster:
 
 @pytest.mark.parametrize("end", ["in order", "interrupted", "killed"])
 def test_nothing_outlives_a_program_that_ends(end: str) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     with subprocess.Popen(
         [sys.executable, "-c", _PROGRAM],
         env=environment,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cluster import Cluster, openmpi_hindrance, until
+from cluster.engines import dask, engine_hindrance, ray
 from cluster.openmpi import ENVIRONMENT, mpiexec
-from engines import dask, engine_hindrance, ray
 from placing import agent_on, command, finish, kill, parent, start
 from stage import Gate
 

@@ -16,7 +16,7 @@ from cluster.network import bridge, command
 from cluster.node import Node
 
 _NETWORK = "10.77.0"
-_REPOSITORY = Path(__file__).parents[3]
+_REPOSITORY = Path(__file__).parents[1]
 
 
 class Cluster:
