@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import sys
-import tempfile
 from collections.abc import Iterator
 
-from cluster import Cluster, Machine, until
-from cluster.waiting import listens
+from cluster.cluster import Cluster
+from cluster.daemon import running
 
 _DASK_PORT, _RAY_PORT = 8786, 6379
 
@@ -31,9 +30,9 @@ def dask(cluster: Cluster, workers_per_node: int = 1) -> Iterator[str]:
     worker = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-dashboard"]
     worker += ["--nthreads", "1", "--nworkers", str(workers_per_node)]
     worker += ["--local-directory", "/tmp/dask"]
-    with _running(head, [*program, *place], _DASK_PORT), contextlib.ExitStack() as stack:
+    with running(head, [*program, *place], _DASK_PORT), contextlib.ExitStack() as stack:
         for node in cluster.nodes:
-            stack.enter_context(_running(node, [*worker, "--host", node.address]))
+            stack.enter_context(running(node, [*worker, "--host", node.address]))
         yield address
 
 
@@ -46,30 +45,9 @@ def ray(cluster: Cluster, cores_per_node: int = 1) -> Iterator[str]:
     program += ["--disable-usage-stats"]
     place = ["--head", "--port", str(_RAY_PORT), "--include-dashboard", "false"]
     place += ["--node-ip-address", head.address, "--num-cpus", "0"]
-    with _running(head, [*program, *place], _RAY_PORT), contextlib.ExitStack() as stack:
+    with running(head, [*program, *place], _RAY_PORT), contextlib.ExitStack() as stack:
         for node in cluster.nodes:
             place = ["--address", address, "--node-ip-address", node.address]
             place += ["--num-cpus", str(cores_per_node)]
-            stack.enter_context(_running(node, [*program, *place]))
+            stack.enter_context(running(node, [*program, *place]))
         yield address
-
-
-@contextlib.contextmanager
-def _running(machine: Machine, command: list[str], port: int = 0) -> Iterator[None]:
-    """A daemon, which listens there if there is a port; it ends in order, with those that it has started."""
-    with (
-        tempfile.TemporaryFile("w+") as log,
-        machine.start(command, stdout=log, stderr=log) as process,
-    ):
-
-        def look() -> bool:
-            if process.poll() is not None:
-                log.seek(0)
-                raise OSError(f"{command[2]} has ended: {log.read()}")
-            return listens(machine.address, port)
-
-        if port:
-            until(look)
-        yield
-        process.terminate()
-        process.wait()

@@ -43,7 +43,11 @@ class DaskEngine(Engine):
             silence_logs=logging.CRITICAL,
             local_directory=self.folder.name,
         )
-        self.client = distributed.Client(self.cluster, timeout=30)
+        self.connect(self.cluster)
+
+    def connect(self, cluster: Any) -> None:
+        """Makes the client of a cluster, which may be its address."""
+        self.client = importlib.import_module("distributed").Client(cluster, timeout=30)
         client = self.client
 
         def submit(function: Function, *arguments: Any) -> Any:

@@ -40,14 +40,7 @@ class RayEngine(Engine):
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         self.ray = importlib.import_module("ray")
         self.folder = scratch()
-        self.ray.init(
-            num_cpus=self.workers,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level="error",
-            object_store_memory=STORE_BYTES,
-            _temp_dir=self.folder.name,
-        )
+        self.ray.init(log_to_driver=False, logging_level="error", **self.connection())
         remotes: dict[Function, Any] = {}
 
         def submit(function: Function, *arguments: Any) -> Any:
@@ -58,6 +51,15 @@ class RayEngine(Engine):
 
         self.submit = submit
         self.result = self.ray.get
+
+    def connection(self) -> dict[str, Any]:
+        """Says what it connects to: a node that it starts itself."""
+        return {
+            "num_cpus": self.workers,
+            "include_dashboard": False,
+            "object_store_memory": STORE_BYTES,
+            "_temp_dir": self.folder.name,
+        }
 
     def close(self) -> None:
         self.ray.shutdown()

@@ -1,0 +1,110 @@
+"""The sides of a contest on a cluster: the daemons of each engine, and its client's process."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from benches.adapters.base import share_paths
+from benches.machine import ROOT
+from benches.model import Settings, Unavailable
+from benches.nodes.order import FAILED, Order, Place
+
+from cluster import Cluster, Process, hindrance
+from cluster.agents import agents
+from cluster.engines import dask, ray
+
+#: Each machine of a cluster has its own.
+TEMPORARY = {"TMPDIR": "/tmp"}
+
+
+@contextmanager
+def booted(nodes: int) -> Iterator[Cluster]:
+    """Makes a cluster whose machines find `benches`; it is this process's only one."""
+    if reason := hindrance():
+        raise Unavailable(f"no namespaces: {reason}")
+    share_paths()
+    os.environ.update(TEMPORARY)
+    with Cluster(nodes) as cluster:
+        yield cluster
+
+
+@dataclass
+class Side:
+    """An engine at work."""
+
+    parameters: dict[str, Any]
+    process: Process
+
+    def sample(self) -> float:
+        """Has the next sample taken."""
+        assert self.process.stdin is not None
+        print("sample", file=self.process.stdin, flush=True)
+        return float(answer(self.process))
+
+
+@contextmanager
+def side(cluster: Cluster, engine: str, work: str, settings: Settings) -> Iterator[Side]:
+    """Starts an engine on all nodes, and its client, which sizes and warms itself."""
+    if engine not in DAEMONS:
+        raise Unavailable(f"{engine} has no adapter for nodes")
+    with ExitStack() as stack:
+        place = stack.enter_context(DAEMONS[engine](cluster))
+        order = Order(engine, work, place, settings)
+        command = [sys.executable, "-m", "benches.nodes.client", order.text()]
+        pipe = subprocess.PIPE
+        process = cluster.login.start(command, cwd=ROOT, stdin=pipe, stdout=pipe)
+        with process:
+            yield Side(json.loads(answer(process)), process)
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait()
+
+
+def answer(process: Process) -> str:
+    """Reads a line."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line or line.startswith(FAILED):
+        raise Unavailable(line.removeprefix(FAILED).strip() or "its client has ended")
+    return line
+
+
+def place_of(cluster: Cluster, meeting: list[str], key: str = "") -> Place:
+    """Describes the cluster to a client."""
+    hosts = [node.name for node in cluster.nodes]
+    return Place(cluster.login.address, hosts, str(cluster.shell), meeting, key)
+
+
+@contextmanager
+def with_agents(cluster: Cluster) -> Iterator[Place]:
+    """Ours."""
+    with agents(cluster) as (addresses, key):
+        yield place_of(cluster, addresses, str(key))
+
+
+@contextmanager
+def with_dask(cluster: Cluster) -> Iterator[Place]:
+    """Dask's."""
+    with dask(cluster) as address:
+        yield place_of(cluster, [address])
+
+
+@contextmanager
+def with_ray(cluster: Cluster) -> Iterator[Place]:
+    """Ray's."""
+    with ray(cluster) as address:
+        yield place_of(cluster, [address])
+
+
+#: Who starts what an engine has on a cluster before its client; HTEX's client starts everything.
+DAEMONS: dict[str, Callable[[Cluster], AbstractContextManager[Place]]] = {
+    "gristmill": with_agents,
+    "htex": lambda cluster: nullcontext(place_of(cluster, [])),
+    "ray": with_ray,
+    "dask": with_dask,
+}
