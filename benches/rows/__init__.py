@@ -8,6 +8,7 @@ from benches.rows.graph import ChainRow, FanRow
 from benches.rows.latency import HotRow, SilenceRow
 from benches.rows.memory import FlatRow, OutstandingRow
 from benches.rows.metg import MetgRow
+from benches.rows.node_trip import TripRow
 from benches.rows.on_nodes import FibonacciRow, FloodRow
 from benches.rows.remembered import CheckpointRow, HitRow
 from benches.rows.replace import ReplaceRow
@@ -42,6 +43,7 @@ ROWS: dict[str, Row] = {
         HitRow(),
         CheckpointRow(),
         FloodRow(),
+        TripRow(),
         FibonacciRow(),
     )
 }

@@ -1,0 +1,62 @@
+"""One task at a time over TCP, beside the same bytes without an engine."""
+
+from benches.harness import alternate
+from benches.model import Block, Goal, Line, Recording, Row, Settings
+from benches.nodes.relay import relay, sizes
+from benches.nodes.sides import booted, side
+
+TRIPS = "trips"
+
+
+class TripRow(Row):
+    """Call and wait through an agent, p50.
+
+    The chain of the relay is ours, process by process: a client that blocks, TCP, a process on the
+    node that hands over in shared memory and sleeps, a worker. Bare TCP is answered at once. Ours
+    encrypts; the others send as many bytes as ours has on the link.
+    """
+
+    key = "node-trip"
+    title = "call and wait over TCP"
+    unit = "s"
+
+    def blocks(self, settings: Settings) -> list[Block]:
+        return [Block(TRIPS)]
+
+    def lines(self) -> list[Line]:
+        def beside(key: str, name: str, must: float, moonshot: float) -> Line:
+            return Line(
+                self.title,
+                TRIPS,
+                "lower",
+                reference=key,
+                reference_name=name,
+                must=Goal(must, "ratio"),
+                moonshot=Goal(moonshot, "ratio"),
+            )
+
+        return [
+            beside("chain", "C relay, same processes", 1.3, 1.1),
+            beside("bare", "bare TCP", 3, 2),
+        ]
+
+    def measure(self, block: str, settings: Settings) -> Recording:
+        recording = Recording()
+        with booted(1) as cluster, side(cluster, settings.ours, "trip", settings) as ours:
+            count: int = ours.parameters["calls"]
+            before = cluster.nodes[0].traffic()
+            ours.sample()
+            each = sizes(cluster.nodes[0], count, before)
+            recording.parameters = {"calls": count, **each._asdict()}
+            with (
+                relay(cluster, "chain", each, count) as chain,
+                relay(cluster, "bare", each, count) as bare,
+            ):
+                series = alternate(
+                    settings,
+                    lambda: {"ours": ours.sample()},
+                    lambda: {"chain": chain.sample()},
+                    lambda: {"bare": bare.sample()},
+                )
+        recording.add(self.unit, series)
+        return recording
