@@ -33,6 +33,21 @@ def booted(nodes: int) -> Iterator[Cluster]:
         yield cluster
 
 
+def split_cores(cluster: Cluster) -> dict[str, list[int]]:
+    """Gives the login end and the nodes cores of their own, as far as there are two.
+
+    What one machine wakes on the other then runs elsewhere, as it does where these are two machines;
+    left alone, the kernel puts small programs side by side in some runs and not in others.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    half = len(cores) // 2
+    shares = {"login": cores[:half] or cores, "nodes": cores[half:]}
+    for machine in (cluster.login, *cluster.nodes):
+        share = shares["login" if machine is cluster.login else "nodes"]
+        os.sched_setaffinity(machine.pid, share)
+    return shares
+
+
 @dataclass
 class Side:
     """An engine at work."""

@@ -1,9 +1,11 @@
 """One task at a time over TCP, beside the same bytes without an engine."""
 
+from contextlib import ExitStack
+
 from benches.harness import alternate
 from benches.model import Block, Goal, Line, Recording, Row, Settings
 from benches.nodes.relay import relay, sizes
-from benches.nodes.sides import booted, side
+from benches.nodes.sides import booted, side, split_cores
 
 TRIPS = "trips"
 
@@ -13,7 +15,8 @@ class TripRow(Row):
 
     The chain of the relay is ours, process by process: a client that blocks, TCP, a process on the
     node that hands over in shared memory and sleeps, a worker. Bare TCP is answered at once. Ours
-    encrypts; the others send as many bytes as ours has on the link.
+    encrypts; the others send as many bytes as ours has on the link. Client and node have cores of
+    their own.
     """
 
     key = "node-trip"
@@ -42,21 +45,22 @@ class TripRow(Row):
 
     def measure(self, block: str, settings: Settings) -> Recording:
         recording = Recording()
-        with booted(1) as cluster, side(cluster, settings.ours, "trip", settings) as ours:
+        with ExitStack() as stack:
+            cluster = stack.enter_context(booted(1))
+            cores = split_cores(cluster)
+            ours = stack.enter_context(side(cluster, settings.ours, "trip", settings))
             count: int = ours.parameters["calls"]
             before = cluster.nodes[0].traffic()
             ours.sample()
             each = sizes(cluster.nodes[0], count, before)
-            recording.parameters = {"calls": count, **each._asdict()}
-            with (
-                relay(cluster, "chain", each, count) as chain,
-                relay(cluster, "bare", each, count) as bare,
-            ):
-                series = alternate(
-                    settings,
-                    lambda: {"ours": ours.sample()},
-                    lambda: {"chain": chain.sample()},
-                    lambda: {"bare": bare.sample()},
-                )
+            recording.parameters = {"calls": count, **each._asdict(), "cores": cores}
+            chain = stack.enter_context(relay(cluster, "chain", each, count))
+            bare = stack.enter_context(relay(cluster, "bare", each, count))
+            series = alternate(
+                settings,
+                lambda: {"ours": ours.sample()},
+                lambda: {"chain": chain.sample()},
+                lambda: {"bare": bare.sample()},
+            )
         recording.add(self.unit, series)
         return recording
