@@ -8,6 +8,7 @@ from benches.rows.graph import ChainRow, FanRow
 from benches.rows.latency import HotRow, SilenceRow
 from benches.rows.memory import FlatRow, OutstandingRow
 from benches.rows.metg import MetgRow
+from benches.rows.node_loss import LossRow
 from benches.rows.node_trip import TripRow
 from benches.rows.on_nodes import FibonacciRow, FloodRow
 from benches.rows.remembered import CheckpointRow, HitRow
@@ -44,6 +45,7 @@ ROWS: dict[str, Row] = {
         CheckpointRow(),
         FloodRow(),
         TripRow(),
+        LossRow(),
         FibonacciRow(),
     )
 }
