@@ -12,7 +12,7 @@ from cluster import openmpi
 from cluster.apart import go_apart
 from cluster.folder import shared_folder
 from cluster.machine import Machine, Site
-from cluster.network import bridge, command
+from cluster.network import bridge, command, narrow_bridge
 from cluster.node import Node
 
 _NETWORK = "10.77.0"
@@ -56,6 +56,12 @@ class Cluster:
     def node(self, name: str) -> Node:
         """The node of that name."""
         return next(node for node in self.nodes if node.name == name)
+
+    def limit(self, rate: str) -> None:
+        """Narrows all links to a rate such as ``200mbit``; of the login end, which has no link, what it sends."""
+        narrow_bridge(rate)
+        for node in self.nodes:
+            node.limit(rate)
 
     def mpiexec(
         self,

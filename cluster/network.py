@@ -76,6 +76,11 @@ def narrowing(name: str, rate: str | None) -> list[str]:
     return ["tc", "qdisc", "replace", "dev", name, "root", *bucket]
 
 
+def narrow_bridge(rate: str) -> None:
+    """Lets no more than the rate out of this end; what nodes send each other passes by."""
+    command(*narrowing(_BRIDGE, rate))
+
+
 class Link:
     """The outer end of a node's link, which has the node's name."""
 

@@ -6,8 +6,11 @@ import socket
 NAME_SIZE_MAX = 256
 
 
-def stay(host: str, port: int) -> None:
-    """Tells its host's name to whoever listens there; ends when that end is closed."""
+def stay(host: str, port: int, _: bytes = b"") -> None:
+    """Tells its host's name to whoever listens there; ends when that end is closed.
+
+    The last argument is there to be sent.
+    """
     with socket.create_connection((host, port)) as connection:
         connection.sendall(socket.gethostname().encode())
         connection.recv(1)

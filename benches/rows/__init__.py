@@ -3,6 +3,7 @@
 from benches.model import Row
 from benches.rows.apps import AppChainRow, AppsRow, ObjectsRow, OnThreadsRow, UnderParslRow
 from benches.rows.bag import BagRow
+from benches.rows.broadcast import BroadcastRow
 from benches.rows.echo import EchoRow, ViewsRow
 from benches.rows.graph import ChainRow, FanRow
 from benches.rows.latency import HotRow, SilenceRow
@@ -47,5 +48,6 @@ ROWS: dict[str, Row] = {
         TripRow(),
         LossRow(),
         FibonacciRow(),
+        BroadcastRow(),
     )
 }
