@@ -216,6 +216,7 @@ impl Client {
         let watch = inner.lanes.watch();
         let kicks = self.kicks();
         let left = inner.next_wake().map_or(left, |wake| left.min(wake));
+        inner.lanes.links.forget_calls();
         drop(inner);
         let woken = self.sleep_on_bell(left, || !watch.has_arrived() && self.kicks() == kicks);
         inner = self.lock();

@@ -131,13 +131,18 @@ impl Sleeper {
         }
     }
 
-    /// Whether a sleep would end at once for a descriptor, or because somebody called. Any thread may ask.
+    /// Whether a sleep would end at once for a descriptor. Any thread may ask; that somebody called is for the sleeper.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         let mut set = [rustix::event::PollFd::new(&self.set, rustix::event::PollFlags::IN)];
-        // PAIRS: sleeper called (the swap in `ring`)
-        self.bell.state.load(Ordering::Acquire) == CALLED
-            || rustix::event::poll(&mut set, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(1)
+        rustix::event::poll(&mut set, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(1)
+    }
+
+    /// Forgets who called since the last sleep: the sleeper is about to sleep and has looked at everything since.
+    pub fn forget_calls(&self) {
+        // PAIRS: sleeper called (the swap in `ring`): what the caller did is seen, or was under a lock that is held.
+        let _ =
+            self.bell.state.compare_exchange(CALLED, AWAKE, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// What wakes it from other threads.

@@ -88,6 +88,19 @@ fn a_call_does_not_hide_what_is_ready() {
 }
 
 #[test]
+fn a_call_is_for_the_sleeper_alone() {
+    let (sleeper, mut ready) = (Sleeper::new().unwrap(), vec![]);
+    let (one, mut other) = UnixStream::pair().unwrap();
+    sleeper.watch(&one, 5, Interest::Readable).unwrap();
+    sleeper.waker().wake();
+    assert!(!sleeper.is_ready());
+    other.write_all(b"x").unwrap();
+    assert!(sleeper.is_ready());
+    sleeper.forget_calls();
+    assert_eq!(sleeper.sleep(&mut ready, None).unwrap(), Rest::Ready);
+}
+
+#[test]
 fn no_call_is_lost_whenever_it_comes() {
     let (sleeper, mut ready) = (Sleeper::new().unwrap(), vec![]);
     let waker = sleeper.waker();

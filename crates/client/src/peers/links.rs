@@ -117,6 +117,13 @@ impl Links {
         self.sleeper.as_ref().filter(|_| !self.has_courier)
     }
 
+    /// Forgets who called the leader before the mutex was taken: it has looked at everything since, and is about to sleep.
+    pub fn forget_calls(&self) {
+        if let Some(sleeper) = self.leader_sleeper() {
+            sleeper.forget_calls();
+        }
+    }
+
     /// Whether there is any link.
     #[inline]
     pub fn is_used(&self) -> bool {
