@@ -220,11 +220,13 @@ trait LinkSteps: LinkHome {
             let Some(link) = self.links_mut().get_mut(peer) else { return count };
             match link.receive(chunk) {
                 Ok(false) => {
+                    if link.has_heard() {
+                        link.pulse.heard_at = now;
+                    }
                     self.release_confirmed(peer);
                     return count;
                 }
                 Ok(true) => {
-                    link.pulse.heard_at = now;
                     let taken = self.take_messages(peer, chunk, now);
                     count += taken.as_ref().copied().unwrap_or(1);
                     if let Err(error) = taken {

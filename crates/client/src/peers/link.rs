@@ -94,6 +94,8 @@ pub struct Link {
     partial: Vec<u8>,
     /// The last chunk that any connection was given, and its kind.
     given: (u64, u8),
+    /// What the connection had received when it was asked last, bytes.
+    seen_bytes: u64,
 }
 
 impl std::fmt::Debug for Link {
@@ -134,6 +136,7 @@ impl Link {
             out: Vec::new(),
             partial: Vec::new(),
             given: (0, WHOLE),
+            seen_bytes: 0,
         }
     }
 
@@ -255,6 +258,13 @@ impl Link {
         }
         self.unconfirmed.pop_front();
         Some(place)
+    }
+
+    /// Whether anything has come since the last question, be it a part of a message that takes long.
+    pub fn has_heard(&mut self) -> bool {
+        let bytes =
+            self.channel.as_ref().map_or(self.seen_bytes, |channel| channel.received_bytes());
+        std::mem::replace(&mut self.seen_bytes, bytes) != bytes
     }
 
     /// The next messages that have come, in place of what `chunk` held; false: nothing more is there.
