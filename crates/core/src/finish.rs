@@ -43,6 +43,12 @@ impl Core {
         port: &mut impl Port,
     ) {
         self.settle(index, end, run, port);
+        self.tell_settled(port);
+    }
+
+    /// Tells the dependants of tasks that have ended.
+    #[inline]
+    pub(crate) fn tell_settled(&mut self, port: &mut impl Port) {
         while let Some(parent) = self.settled.pop() {
             self.tell_dependants(parent, port);
             self.tasks[parent].holds -= 1;
@@ -192,7 +198,9 @@ impl Core {
             State::Sent => self.leave_slot(index),
             State::Away => self.leave_peer(index),
             State::Loose => {}
-            State::Free | State::Final => unreachable!("only a live task is in a list"),
+            State::Free | State::Promised | State::Final => {
+                unreachable!("only a live task is in a list")
+            }
         }
         self.tasks[index].state = State::Loose;
     }

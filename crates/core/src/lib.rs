@@ -30,6 +30,7 @@ mod payload;
 mod peers;
 mod place;
 mod port;
+mod promise;
 mod queue;
 mod recall;
 mod shutdown;

@@ -260,7 +260,7 @@ impl Core {
             assert!(task.state != State::Loose, "a task is nowhere between calls");
             blocked += u64::from(matches!(task.state, State::Blocked | State::Following));
             in_flight += u64::from(task.state == State::Sent);
-            if !matches!(task.state, State::Free | State::Final) {
+            if !matches!(task.state, State::Free | State::Promised | State::Final) {
                 live += u64::from(self.calls(index));
             }
             if task.state == State::Final && task.holds == 0 {

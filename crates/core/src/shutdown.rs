@@ -63,7 +63,7 @@ impl Core {
     pub(crate) fn break_down(&mut self, phase: Phase, port: &mut impl Port) {
         self.phase = phase;
         for index in 0..self.tasks.end() {
-            if matches!(self.tasks[index].state, State::Free | State::Final) {
+            if matches!(self.tasks[index].state, State::Free | State::Promised | State::Final) {
                 continue;
             }
             let content = match &self.phase {

@@ -189,7 +189,7 @@ impl Core {
         let is_meant = |index: &u32| {
             let task = &self.tasks[*index];
             let is_early = before_ticks.is_none_or(|before| task.submitted_ticks < before);
-            is_early && !matches!(task.state, State::Free | State::Final)
+            is_early && !matches!(task.state, State::Free | State::Promised | State::Final)
         };
         (0..self.tasks.end()).filter(is_meant).map(|index| self.tasks.id(index)).collect()
     }

@@ -30,6 +30,8 @@ pub(crate) enum State {
     Away,
     /// It waits for parents, and for room at the peer that has them.
     Following,
+    /// No task, but a value that will come.
+    Promised,
     /// Between two of these, inside one call.
     Loose,
     Final,

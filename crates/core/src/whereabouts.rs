@@ -86,7 +86,7 @@ impl Core {
                 parents: task.sequence,
             },
             State::Final => Whereabouts::Final(task.status),
-            State::Free | State::Loose => Whereabouts::Gone,
+            State::Free | State::Promised | State::Loose => Whereabouts::Gone,
         }
     }
 

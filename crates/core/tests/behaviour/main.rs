@@ -14,3 +14,4 @@ mod model;
 mod nesting;
 mod parting;
 mod placing;
+mod promising;

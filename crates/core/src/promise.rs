@@ -1,0 +1,67 @@
+//! Values that will come: tasks wait for them as for parents.
+//!
+//! Something that arguments name is not here yet, and somebody sees to it. A promise is no task: it is not counted, not
+//! placed, and has nothing to cancel.
+
+use gristmill_wire::{FunctionId, TaskId};
+
+use crate::port::Port;
+use crate::task::{State, flag};
+use crate::{Content, Core, NONE, Payload, Status};
+
+impl Core {
+    /// Promises a value: tasks that have it among their parents wait until [`Core::keep_promise`], and get nothing from it
+    /// then. It goes by itself once it was kept or broken and nobody needs it.
+    pub fn promise(&mut self) -> TaskId {
+        let index = self.tasks.insert(FunctionId(0), Payload::EMPTY, 0);
+        let task = &mut self.tasks[index];
+        task.state = State::Promised;
+        task.flags |= flag::RELEASED;
+        self.tasks.id(index)
+    }
+
+    /// What was promised is here: those that waited for nothing else are ready.
+    pub fn keep_promise(&mut self, promise: TaskId, now: u64, port: &mut impl Port) {
+        self.now = now;
+        let Some(index) = self.find_promise(promise) else { return };
+        self.tasks[index].state = State::Final;
+        self.tasks[index].status = Status::Succeeded;
+        self.tasks[index].holds += 1;
+        self.settled.push(index);
+        self.tell_settled(port);
+        self.pump(port);
+    }
+
+    /// What was promised will not come: those that wait for it fail as if they had raised `raised`.
+    pub fn break_promise(
+        &mut self,
+        promise: TaskId,
+        raised: &[u8],
+        now: u64,
+        port: &mut impl Port,
+    ) {
+        self.now = now;
+        let Some(index) = self.find_promise(promise) else { return };
+        while self.tasks[index].first_dependant != NONE {
+            let child = self.edges[self.tasks[index].first_dependant].child;
+            self.unlist(child);
+            let raised = Content::Payload(Payload::copy_from(raised));
+            self.finish(child, Status::Failed, raised, port);
+        }
+        self.tasks[index].state = State::Final;
+        self.tasks[index].status = Status::Failed;
+        self.free_if_unneeded(index);
+        self.pump(port);
+        self.wind_down(port);
+    }
+
+    /// Whether somebody waits for it.
+    #[must_use]
+    pub fn is_awaited(&self, promise: TaskId) -> bool {
+        self.find_promise(promise).is_some_and(|index| self.tasks[index].holds > 0)
+    }
+
+    fn find_promise(&self, promise: TaskId) -> Option<u32> {
+        self.tasks.find(promise).filter(|&index| self.tasks[index].state == State::Promised)
+    }
+}
