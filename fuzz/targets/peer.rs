@@ -3,8 +3,8 @@
 #![no_main]
 
 use gristmill_wire::peer::{
-    AnswerMessage, Ask, Beat, Control, Definition, Grant, Greeting, MessageKind, Messages,
-    TaskMessage,
+    AnswerMessage, Ask, Beat, BlobMessage, Control, Definition, Grant, Greeting, MessageKind,
+    Messages, Piece, TaskMessage,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -22,7 +22,11 @@ fuzz_target!(|chunk: &[u8]| {
                     assert!(task.parents.clone().all(|parent| parent.is_ok()), "read whole");
                 }
             }
-            other => drop(Control::read(other, body)),
+            MessageKind::Piece => drop(Piece::read(body)),
+            other => {
+                let _ = Control::read(other, body);
+                let _ = BlobMessage::read(other, body);
+            }
         }
     }
 });

@@ -141,6 +141,7 @@ mod tests {
             duration_ns: u64::MAX,
             memory: 0,
             gpus: 0,
+            blob_limits: [u64::MAX; 2],
             spawns_fresh: false,
             program: Vec::new(),
             world: Vec::new(),

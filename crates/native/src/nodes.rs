@@ -120,6 +120,7 @@ impl Engine {
             duration_ns: u64::MAX,
             memory,
             gpus,
+            blob_limits: [u64::MAX; 2],
             spawns_fresh: spawn,
             program: directory,
             world: world.as_bytes().to_vec(),

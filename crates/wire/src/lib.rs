@@ -14,6 +14,7 @@ mod answer;
 mod arena;
 mod batch;
 mod demand;
+mod digest;
 mod error;
 mod ids;
 mod nested;
@@ -27,6 +28,7 @@ pub use answer::{ANSWER_WORDS, AnswerFrame, Verdict};
 pub use arena::{ArenaDescriptor, BlockRange};
 pub use batch::{BATCH_MAX, BatchCalls, BatchResults, ResultFrame};
 pub use demand::{Demand, Equipment, GPUS_MAX, WHOLE_GPU};
+pub use digest::{BlobName, Digest};
 pub use error::FrameError;
 pub use ids::{Attempt, ContextId, Epoch, FunctionId, IdHasher, PeerId, SlotId, TaskId};
 pub use nested::{NestedOptions, NestedReply, NestedRequest, ReplyKind};
@@ -39,4 +41,4 @@ pub use task::{
 pub use temperature::Temperature;
 
 /// The version of every layout in this crate; two ends with different versions refuse each other.
-pub const WIRE_VERSION: u32 = 1;
+pub const WIRE_VERSION: u32 = 2;

@@ -37,8 +37,11 @@ impl Lanes {
         if parted.parts.is_empty() {
             return Ok(Payload::copy_from(parted.bytes));
         }
-        let parts = parted.parts.iter().map(|part| self.arena.store(part));
-        let parts = parts.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
+        let mut parts = Vec::with_capacity(parted.parts.len());
+        for part in &parted.parts {
+            let bytes = part.bytes().ok_or("it names a blob, which this end cannot ask for")?;
+            parts.push(self.arena.store(bytes).map_err(|error| error.to_string())?);
+        }
         Ok(self.bundles.insert(parted.bytes, parts))
     }
 }

@@ -4,10 +4,10 @@ use super::memory::Memory;
 use super::space::{PAGE_SIZE, Space};
 use super::{ArenaError, IDLE_LOOKS, IDLE_WARM_MAX, warm_max};
 use gristmill_sync::atomic::{AtomicBool, Ordering};
-use gristmill_wire::{BlockRange, SlotId};
+use gristmill_wire::{BlockRange, Digest, SlotId};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// The arena as its owner has it. Clones share it.
 #[derive(Debug, Clone)]
@@ -64,6 +64,8 @@ pub struct BlockHandle {
     maker: Maker,
     /// Somebody has a way to write to it: its contents may change.
     is_exposed: AtomicBool,
+    /// What its bytes hash to, once somebody has found that out.
+    digest: OnceLock<Digest>,
 }
 
 /// A piece of a block that somebody needs.
@@ -126,6 +128,7 @@ impl ClientArena {
             size,
             maker: Maker::Client,
             is_exposed: AtomicBool::new(false),
+            digest: OnceLock::new(),
         });
         state.insert(&block);
         Ok(BlockPart { block, range: BlockRange { offset: taken.offset, size } })
@@ -178,6 +181,7 @@ impl ClientArena {
             size: range.size,
             maker: Maker::Worker { slot, epoch },
             is_exposed: AtomicBool::new(false),
+            digest: OnceLock::new(),
         });
         state.insert(&block);
         Ok(BlockPart { block, range })
@@ -348,6 +352,55 @@ impl BlockPart {
         let size = self.size().min(space.len());
         // SAFETY: the part is at least `size` readable bytes, the slice as many writable ones, and nobody else has it.
         unsafe { std::ptr::copy_nonoverlapping(self.pointer(), space.as_mut_ptr(), size) };
+    }
+
+    /// Copies bytes out, from its byte `offset` on; how many: as many as both have.
+    #[must_use]
+    pub fn read_at(&self, offset: u64, space: &mut [u8]) -> usize {
+        let Some((pointer, left)) = self.at(offset) else { return 0 };
+        let size = left.min(space.len());
+        // SAFETY: `left` readable bytes are there, the slice has `size` writable ones, and nobody else has it.
+        unsafe { std::ptr::copy_nonoverlapping(pointer, space.as_mut_ptr(), size) };
+        size
+    }
+
+    /// Copies bytes in, from its byte `offset` on; false, and nothing happens, where they do not fit.
+    #[must_use]
+    pub fn write_at(&self, offset: u64, bytes: &[u8]) -> bool {
+        let Some((pointer, _)) = self.at(offset).filter(|(_, left)| bytes.len() <= *left) else {
+            return false;
+        };
+        // SAFETY: at least so many writable bytes are there, which no reference covers: see `Self::pointer`.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), pointer, bytes.len()) };
+        true
+    }
+
+    /// Where its byte `offset` is, and how many there are from there on.
+    fn at(&self, offset: u64) -> Option<(*mut u8, usize)> {
+        let left = self.range.size.checked_sub(offset)?;
+        if left == 0 {
+            return None;
+        }
+        let pointer = self.block.shared.memory.pointer(self.range.offset + offset);
+        Some((pointer, usize::try_from(left).unwrap_or(usize::MAX)))
+    }
+
+    /// What its bytes hash to, if [`Self::note_digest`] was told, and nobody can have changed them since.
+    #[must_use]
+    pub fn digest(&self) -> Option<Digest> {
+        self.block.digest.get().copied().filter(|_| self.is_whole() && !self.is_exposed())
+    }
+
+    /// Notes what its bytes hash to, for as long as the block lives.
+    pub fn note_digest(&self, digest: Digest) {
+        if self.is_whole() && !self.is_exposed() {
+            let _ = self.block.digest.set(digest);
+        }
+    }
+
+    /// Whether it is all of its block.
+    fn is_whole(&self) -> bool {
+        self.range.offset == self.block.offset && self.range.size == self.block.size
     }
 
     /// Whether this is the only need for its block anywhere.

@@ -122,6 +122,8 @@ pub struct Ask {
     pub memory: u64,
     /// GPUs; `u32::MAX` is all that are free.
     pub gpus: u32,
+    /// Bytes of blobs that it keeps in memory without need, and on disk; `u64::MAX` is what the node thinks right.
+    pub blob_limits: [u64; 2],
     /// Each worker is an interpreter of its own.
     pub spawns_fresh: bool,
     /// The interpreter that workers are, for the layer above.
@@ -146,6 +148,7 @@ impl Ask {
                     u64::from(self.gpus) | (u64::from(self.spawns_fresh) << 32),
                 ],
             );
+            put_words(out, self.blob_limits);
             put_bytes(out, &self.program);
             put_bytes(out, &self.world);
         })
@@ -169,6 +172,7 @@ impl Ask {
             memory,
             gpus: extras as u32,
             spawns_fresh: extras & (1 << 32) != 0,
+            blob_limits: reader.words()?,
             program: reader.sized_bytes()?.to_vec(),
             world: reader.sized_bytes()?.to_vec(),
         })
@@ -246,6 +250,7 @@ mod tests {
             duration_ns: 6,
             memory: 7,
             gpus: 8,
+            blob_limits: [9, 10],
             spawns_fresh: true,
             program: b"program".to_vec(),
             world: b"world".to_vec(),

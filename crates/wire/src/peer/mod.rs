@@ -6,6 +6,7 @@
 //! sender's; an answer carries those of whoever sent the task.
 
 mod answer;
+mod blob;
 mod control;
 mod greeting;
 mod parted;
@@ -13,9 +14,10 @@ mod reader;
 mod task;
 
 pub use answer::{AnswerMessage, EndKind, LossFrame};
+pub use blob::{BlobMessage, Piece, Shortfall};
 pub use control::{Beat, Control, Definition};
 pub use greeting::{Ask, Grant, Greeting, Role};
-pub use parted::{ParentResult, ParentResults, Parted};
+pub use parted::{ParentResult, ParentResults, Part, Parted};
 pub use task::{TaskLimits, TaskMessage};
 
 pub(crate) use reader::Reader;
@@ -61,9 +63,19 @@ pub enum MessageKind {
     /// So many tasks that tasks submitted would be taken at a time.
     Want = 17,
     /// A lease is to last for so long from now on.
-    Extend = 18,
+    Extend = 23,
     /// For how long a lease lasts from now on.
-    Lasts = 19,
+    Lasts = 24,
+    /// A blob is lacked here.
+    Need = 18,
+    /// It is here.
+    Have = 19,
+    /// It is not here any more, or cannot be had: text says why.
+    Dropped = 20,
+    /// It is to be fetched from another node.
+    Fetch = 21,
+    /// Some of its bytes.
+    Piece = 22,
 }
 
 impl MessageKind {
@@ -86,8 +98,13 @@ impl MessageKind {
             15 => Self::Kept,
             16 => Self::Drained,
             17 => Self::Want,
-            18 => Self::Extend,
-            19 => Self::Lasts,
+            23 => Self::Extend,
+            24 => Self::Lasts,
+            18 => Self::Need,
+            19 => Self::Have,
+            20 => Self::Dropped,
+            21 => Self::Fetch,
+            22 => Self::Piece,
             other => return Err(FrameError::UnknownKind(other)),
         })
     }

@@ -1,7 +1,36 @@
 //! A payload on its way to another node: encoded bytes, and the large parts that they name by index.
 
 use super::{Reader, put_words};
-use crate::{Attempt, FrameError, TaskId, padded_size};
+use crate::{Attempt, BlobName, FrameError, TaskId, padded_size};
+
+/// A large part of a payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part<'a> {
+    /// Its bytes.
+    Bytes(&'a [u8]),
+    /// What they are called: whoever reads this has them, or asks for them.
+    Blob(BlobName),
+}
+
+impl<'a> Part<'a> {
+    /// The bytes, if they are here.
+    #[must_use]
+    pub const fn bytes(&self) -> Option<&'a [u8]> {
+        if let Self::Bytes(bytes) = self { Some(bytes) } else { None }
+    }
+
+    fn read(reader: &mut Reader<'a>) -> Result<Self, FrameError> {
+        let word = reader.clone().word()?;
+        if word & NAMED == 0 {
+            return reader.sized_bytes().map(Self::Bytes);
+        }
+        let size = reader.word()? & !NAMED;
+        Ok(Self::Blob(BlobName { digest: reader.digest()?, size }))
+    }
+}
+
+/// In the word with a part's size: a digest follows, and no bytes.
+const NAMED: u64 = 1 << 63;
 
 /// Encoded bytes and their parts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -9,7 +38,7 @@ pub struct Parted<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
     /// What they name, in order; most have none.
-    pub parts: Vec<&'a [u8]>,
+    pub parts: Vec<Part<'a>>,
 }
 
 impl<'a> Parted<'a> {
@@ -40,6 +69,12 @@ impl<'a> Parted<'a> {
         fill(&mut out[start..start + size]);
     }
 
+    /// Appends the name of one part.
+    pub fn put_name(out: &mut Vec<u8>, name: &BlobName) {
+        put_words(out, [name.size | NAMED]);
+        out.extend_from_slice(&name.digest.0);
+    }
+
     #[inline]
     pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, FrameError> {
         let word = reader.word()?;
@@ -48,7 +83,7 @@ impl<'a> Parted<'a> {
         let bytes = reader.bytes(size as usize)?;
         let mut parts = Vec::new();
         for _ in 0..count {
-            parts.push(reader.sized_bytes()?);
+            parts.push(Part::read(reader)?);
         }
         Ok(Self { bytes, parts })
     }
@@ -106,7 +141,21 @@ impl<'a> Iterator for ParentResults<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Digest;
     use proptest::prelude::*;
+
+    #[test]
+    fn golden_name() {
+        let name = BlobName { digest: Digest([7; 32]), size: 1 << 20 };
+        let mut out = Vec::new();
+        Parted::put_head(&mut out, b"", 1);
+        Parted::put_name(&mut out, &name);
+        let head = [0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 128];
+        assert_eq!((&out[..16], &out[16..]), (head.as_slice(), [7; 32].as_slice()));
+        let parts = vec![Part::Blob(name)];
+        assert_eq!(Parted::read(&mut Reader::new(&out)), Ok(Parted { bytes: b"", parts }));
+        assert!(Parted::read(&mut Reader::new(&out[..47])).is_err());
+    }
 
     proptest! {
         #[test]
@@ -117,7 +166,7 @@ mod tests {
                 Parted::put_part(&mut out, part.len(), |space| space.copy_from_slice(part));
             }
             let mut reader = Reader::new(&out);
-            let parts = parts.iter().map(Vec::as_slice).collect();
+            let parts = parts.iter().map(|part| Part::Bytes(part)).collect();
             prop_assert_eq!(Parted::read(&mut reader), Ok(Parted { bytes: &bytes, parts }));
             prop_assert!(reader.rest().is_empty());
         }

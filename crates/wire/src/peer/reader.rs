@@ -1,6 +1,6 @@
 //! Takes words and bytes from the front of a message's body; nothing is ever read beyond its end.
 
-use crate::{FrameError, padded_size};
+use crate::{Digest, FrameError, padded_size};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Reader<'a>(&'a [u8]);
@@ -46,6 +46,13 @@ impl<'a> Reader<'a> {
     pub fn sized_bytes(&mut self) -> Result<&'a [u8], FrameError> {
         let size = self.word()?;
         self.bytes(usize::try_from(size).map_err(|_| self.short(usize::MAX))?)
+    }
+
+    /// The name of a blob.
+    pub fn digest(&mut self) -> Result<Digest, FrameError> {
+        let (digest, rest) = self.0.split_first_chunk::<32>().ok_or(self.short(32))?;
+        self.0 = rest;
+        Ok(Digest(*digest))
     }
 
     /// Text with its size in front; what is no text becomes marks of replacement.

@@ -110,7 +110,7 @@ impl<'a> TaskMessage<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Messages, ParentResult};
+    use super::super::{Messages, ParentResult, Part};
     use super::*;
     use proptest::prelude::*;
 
@@ -153,7 +153,7 @@ mod tests {
         let value = |bytes, parts| ParentResult::Value(Parted { bytes, parts });
         assert_eq!(parents[0], value(b"first".as_slice(), Vec::new()));
         assert_eq!(parents[1], ParentResult::Of(TaskId::new(6, 7), Attempt(8)));
-        assert_eq!(parents[2], value(b"second".as_slice(), vec![b"big".as_slice()]));
+        assert_eq!(parents[2], value(b"second".as_slice(), vec![Part::Bytes(b"big")]));
     }
 
     proptest! {

@@ -1,0 +1,231 @@
+//! Blobs: who lacks one, who has it, where it is to be fetched, and its bytes.
+//!
+//! Whoever lacks a blob drives: it says how much it has, and takes the bytes behind that from whoever it is told to. The
+//! same messages go between a node and its client and between two nodes, where [`BlobMessage::Need`] asks for the bytes.
+
+use super::{MessageKind, Reader, put_bytes, put_words, write_message};
+use crate::{BlobName, Digest, FrameError};
+
+/// What became of the source that a blob came from last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Shortfall {
+    /// There was none, or it is not to blame.
+    None = 0,
+    /// It cannot be reached, or does not give it.
+    Gone = 1,
+    /// All bytes came, and are others than those asked for.
+    Wrong = 2,
+}
+
+impl Shortfall {
+    const fn from_byte(byte: u8) -> Result<Self, FrameError> {
+        Ok(match byte {
+            0 => Self::None,
+            1 => Self::Gone,
+            2 => Self::Wrong,
+            other => return Err(FrameError::UnknownVerdict(other)),
+        })
+    }
+}
+
+/// A notice about a blob.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BlobMessage {
+    /// It is lacked here.
+    Need {
+        /// Which.
+        name: BlobName,
+        /// Bytes from its start that are here.
+        received: u64,
+        /// The port at which other nodes can fetch what is here; 0 is none.
+        port: u16,
+        /// What became of the last source.
+        shortfall: Shortfall,
+        /// The same in words.
+        text: String,
+    },
+    /// All of it is here.
+    Have {
+        /// Which.
+        digest: Digest,
+        /// Bytes of it that came from other nodes, those included that came twice.
+        fetched: u64,
+    },
+    /// From who had it: it is not here any more. To who needs it: it cannot be had.
+    Dropped {
+        /// Which.
+        digest: Digest,
+        /// Why.
+        text: String,
+    },
+    /// It is to be fetched from another node.
+    Fetch {
+        /// Which.
+        name: BlobName,
+        /// Where that node gives blobs, as `host:port`. None: the source of now is gone, and what is lacked is to be said
+        /// again.
+        address: String,
+    },
+}
+
+impl BlobMessage {
+    /// Appends the message.
+    pub fn write(&self, out: &mut Vec<u8>) -> usize {
+        match self {
+            Self::Need { name, received, port, shortfall, text } => {
+                write_message(out, MessageKind::Need, |out| {
+                    put_name(out, name);
+                    let how = u64::from(*port) | ((*shortfall as u64) << 16);
+                    put_words(out, [*received, how]);
+                    put_bytes(out, text.as_bytes());
+                })
+            }
+            Self::Have { digest, fetched } => write_message(out, MessageKind::Have, |out| {
+                out.extend_from_slice(&digest.0);
+                put_words(out, [*fetched]);
+            }),
+            Self::Dropped { digest, text } => write_message(out, MessageKind::Dropped, |out| {
+                out.extend_from_slice(&digest.0);
+                put_bytes(out, text.as_bytes());
+            }),
+            Self::Fetch { name, address } => write_message(out, MessageKind::Fetch, |out| {
+                put_name(out, name);
+                put_bytes(out, address.as_bytes());
+            }),
+        }
+    }
+
+    /// Reads a message of this family; `None`: the kind is of another one.
+    ///
+    /// # Errors
+    /// It is shorter than it says, or names no known shortfall.
+    #[expect(clippy::cast_possible_truncation, reason = "fields of a packed word")]
+    pub fn read(kind: MessageKind, body: &[u8]) -> Result<Option<Self>, FrameError> {
+        let mut reader = Reader::new(body);
+        Ok(Some(match kind {
+            MessageKind::Need => {
+                let name = read_name(&mut reader)?;
+                let [received, how] = reader.words()?;
+                let (port, shortfall) = (how as u16, Shortfall::from_byte((how >> 16) as u8)?);
+                Self::Need { name, received, port, shortfall, text: reader.text()? }
+            }
+            MessageKind::Have => Self::Have { digest: reader.digest()?, fetched: reader.word()? },
+            MessageKind::Dropped => {
+                Self::Dropped { digest: reader.digest()?, text: reader.text()? }
+            }
+            MessageKind::Fetch => {
+                Self::Fetch { name: read_name(&mut reader)?, address: reader.text()? }
+            }
+            _ => return Ok(None),
+        }))
+    }
+}
+
+fn put_name(out: &mut Vec<u8>, name: &BlobName) {
+    out.extend_from_slice(&name.digest.0);
+    put_words(out, [name.size]);
+}
+
+fn read_name(reader: &mut Reader<'_>) -> Result<BlobName, FrameError> {
+    Ok(BlobName { digest: reader.digest()?, size: reader.word()? })
+}
+
+/// Some bytes of a blob, read where they lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece<'a> {
+    /// Which blob.
+    pub digest: Digest,
+    /// Bytes of it before these.
+    pub offset: u64,
+    /// These.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> Piece<'a> {
+    /// Appends a piece of `size` bytes, which `fill` writes.
+    pub fn write(
+        out: &mut Vec<u8>,
+        (digest, offset): (Digest, u64),
+        size: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> usize {
+        write_message(out, MessageKind::Piece, |out| {
+            out.extend_from_slice(&digest.0);
+            put_words(out, [offset]);
+            let start = out.len();
+            out.resize(start + size, 0);
+            fill(&mut out[start..]);
+        })
+    }
+
+    /// Reads a piece.
+    ///
+    /// # Errors
+    /// [`FrameError::Truncated`].
+    pub fn read(body: &'a [u8]) -> Result<Self, FrameError> {
+        let mut reader = Reader::new(body);
+        let (digest, offset) = (reader.digest()?, reader.word()?);
+        Ok(Self { digest, offset, bytes: reader.rest() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Messages;
+    use super::*;
+    use proptest::prelude::*;
+
+    const DIGEST: Digest = Digest([3; 32]);
+    const NAME: BlobName = BlobName { digest: DIGEST, size: 5 };
+
+    #[test]
+    fn every_notice_comes_back() {
+        let text = || "why".to_owned();
+        let need = |shortfall| BlobMessage::Need {
+            name: NAME,
+            received: 4,
+            port: 7700,
+            shortfall,
+            text: text(),
+        };
+        for message in [
+            need(Shortfall::None),
+            need(Shortfall::Gone),
+            need(Shortfall::Wrong),
+            BlobMessage::Have { digest: DIGEST, fetched: 6 },
+            BlobMessage::Dropped { digest: DIGEST, text: text() },
+            BlobMessage::Fetch { name: NAME, address: "10.0.0.1:80".to_owned() },
+        ] {
+            let mut chunk = Vec::new();
+            message.write(&mut chunk);
+            let (kind, body) = Messages::new(&chunk).next().expect("one").expect("whole");
+            assert_eq!(BlobMessage::read(kind, body), Ok(Some(message)));
+        }
+    }
+
+    #[test]
+    fn golden_piece() {
+        let mut chunk = Vec::new();
+        Piece::write(&mut chunk, (DIGEST, 9), 3, |space| space.copy_from_slice(b"abc"));
+        let mut golden = vec![43, 0, 0, 0, 22, 0, 0, 0];
+        golden.extend([3; 32]);
+        golden.extend([9, 0, 0, 0, 0, 0, 0, 0, b'a', b'b', b'c', 0, 0, 0, 0, 0]);
+        assert_eq!(chunk, golden);
+        let (_, body) = Messages::new(&chunk).next().expect("one").expect("whole");
+        assert_eq!(Piece::read(body), Ok(Piece { digest: DIGEST, offset: 9, bytes: b"abc" }));
+    }
+
+    proptest! {
+        #[test]
+        fn any_body_decodes_or_is_refused(bytes: Vec<u8>) {
+            let _ = Piece::read(&bytes);
+            let kinds = [
+                MessageKind::Need, MessageKind::Have, MessageKind::Dropped, MessageKind::Fetch,
+            ];
+            for kind in kinds {
+                let _ = BlobMessage::read(kind, &bytes);
+            }
+        }
+    }
+}
