@@ -1,0 +1,88 @@
+//! The hash of blobs: BLAKE3, a gigabyte a second or more on one core.
+
+use gristmill_shm::BlockPart;
+use gristmill_wire::Digest;
+
+/// Bytes that are hashed at a time: they stay in a core's cache from the copy to the hash.
+const STEP: usize = 128 << 10;
+
+/// What the bytes of a block hash to. Found once for each block, unless somebody can write to it.
+#[must_use]
+pub fn digest_of(part: &BlockPart) -> Digest {
+    part.digest().unwrap_or_else(|| {
+        let mut verifier = Verifier::default();
+        verifier.follow(part, part.range().size);
+        let digest = verifier.digest();
+        part.note_digest(digest);
+        digest
+    })
+}
+
+/// Hashes a blob while its bytes come.
+#[derive(Debug, Default)]
+pub struct Verifier {
+    hasher: blake3::Hasher,
+    /// Bytes that were hashed.
+    hashed: u64,
+    /// Other processes may write to a block: what is hashed is a copy, to which nobody can.
+    copy: Vec<u8>,
+}
+
+impl Verifier {
+    /// Hashes the bytes of a block up to `received` that were not hashed yet.
+    pub fn follow(&mut self, part: &BlockPart, received: u64) {
+        self.copy.resize(STEP, 0);
+        while self.hashed < received {
+            let left = usize::try_from(received - self.hashed).unwrap_or(STEP).min(STEP);
+            let count = part.read_at(self.hashed, &mut self.copy[..left]);
+            if count == 0 {
+                return;
+            }
+            self.hasher.update(&self.copy[..count]);
+            self.hashed += count as u64;
+        }
+    }
+
+    /// Bytes that were hashed.
+    #[must_use]
+    pub const fn hashed(&self) -> u64 {
+        self.hashed
+    }
+
+    /// What they hash to.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        Digest(*self.hasher.finalize().as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gristmill_shm::ClientArena;
+
+    #[test]
+    fn a_hash_is_the_same_at_once_and_bit_by_bit() {
+        let arena = ClientArena::create(0).expect("an arena");
+        let bytes: Vec<u8> = (0..300_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+        let part = arena.store(&bytes).expect("a block");
+        let mut verifier = Verifier::default();
+        for received in [0, 1, 200_000, 200_000, 300_000] {
+            verifier.follow(&part, received);
+            assert_eq!(verifier.hashed(), received);
+        }
+        assert_eq!(verifier.digest(), digest_of(&part));
+        assert_eq!(verifier.digest(), Digest(*blake3::hash(&bytes).as_bytes()));
+        assert_eq!(part.digest(), Some(verifier.digest()), "found once");
+    }
+
+    #[test]
+    fn what_somebody_can_write_to_is_hashed_again() {
+        let arena = ClientArena::create(0).expect("an arena");
+        let part = arena.store(b"before").expect("a block");
+        let before = digest_of(&part);
+        part.expose();
+        assert!(part.write_at(0, b"behind"));
+        assert_ne!(digest_of(&part), before);
+    }
+}
