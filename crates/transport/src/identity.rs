@@ -17,7 +17,7 @@ use rustls::sign::CertifiedKey;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ServerConfig};
 
-use crate::keys::{ClientKey, KeyPair, NodeKey, public_document, signing_key};
+use crate::keys::{ClientKey, KeyPair, NodeKey, public_document, sibling, signing_key};
 use pinned::Pinned;
 
 /// What this process proves itself with, and whom it takes. Cheap to clone.
@@ -39,6 +39,12 @@ impl Identity {
     #[must_use]
     pub fn of_node(key: &NodeKey) -> Self {
         Self::new(&key.0, "node")
+    }
+
+    /// A node of a fleet, which takes the other nodes of that fleet: all have the same key.
+    #[must_use]
+    pub fn of_sibling(key: &NodeKey) -> Self {
+        Self::new(&sibling(&key.0), "sibling")
     }
 
     fn new(pair: &KeyPair, role: &'static str) -> Self {

@@ -132,6 +132,11 @@ impl fmt::Debug for NodeKey {
     }
 }
 
+/// The same key of one's own, with itself on the other side.
+pub fn sibling(pair: &KeyPair) -> KeyPair {
+    KeyPair { own: pair.own.clone(), other: public_of(&pair.own) }
+}
+
 /// What signs with a private key.
 pub fn signing_key(private: &[u8; KEY_SIZE]) -> std::sync::Arc<dyn SigningKey> {
     let mut document = Zeroizing::new(Vec::with_capacity(PRIVATE_HEAD.len() + KEY_SIZE));

@@ -64,12 +64,35 @@ fn node(fleet: &Fleet) -> Identity {
     Identity::of_node(&fleet.node)
 }
 
+fn sibling(fleet: &Fleet) -> Identity {
+    Identity::of_sibling(&fleet.node)
+}
+
 /// Somebody who has a node key can be a node by hand.
 fn as_node(key_of: &NodeKey) -> Manners {
     Manners::good(key(&halves(key_of).0, None))
 }
 
 const STRANGER: [u8; 32] = [7; 32];
+
+#[test]
+fn nodes_of_one_fleet_take_each_other_where_they_mean_to_and_nobody_else() {
+    let (ours, theirs) = (fleet(), fleet());
+    support::connect(sibling(&ours), sibling(&ours));
+    for other in [client(&ours), node(&ours), sibling(&theirs), client(&theirs)] {
+        for (one, two) in [(sibling(&ours), other.clone()), (other, sibling(&ours))] {
+            let (one, two) = meet(one, two);
+            assert!(one.is_err() || two.is_err(), "one of them refuses");
+            for error in [one.err(), two.err()].into_iter().flatten() {
+                let expected = matches!(
+                    error,
+                    ChannelError::Unauthenticated { .. } | ChannelError::Lost { .. }
+                );
+                assert!(expected, "{error}");
+            }
+        }
+    }
+}
 
 #[test]
 fn bytes_that_are_no_tls_are_garbage_on_both_sides() {
