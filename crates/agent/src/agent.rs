@@ -45,13 +45,15 @@ impl Agent {
     /// [`ReceptionError`].
     pub fn new(options: AgentOptions) -> Result<Self, ReceptionError> {
         let identity = Identity::of_node(&options.key);
+        let sibling = Identity::of_sibling(&options.key);
         let reception = Reception::new(identity, options.listen, &options.join)?;
         let joins = !options.join.is_empty();
         let AgentOptions { python, engine, name, capacity, labels, .. } = options;
         let AgentOptions { walltime, drain_time, patience, prepare, .. } = options;
-        let ends_at = end_of(walltime);
+        let (ends_at, memory) = (end_of(walltime), capacity.memory);
         let facts = Facts { python, engine, name, capacity, labels, joins, ends_at };
-        let desk = Desk::new(facts, Processes { prepare, waker: reception.waker() });
+        let processes = Processes { prepare, waker: reception.waker(), sibling, memory };
+        let desk = Desk::new(facts, processes);
         let (stop, drain_ns) = (Arc::new(AtomicBool::new(false)), duration_ns(drain_time));
         Ok(Self { reception, desk, patience, drain_ns, ends_at, stop })
     }

@@ -173,8 +173,8 @@ impl<H: Housing> Desk<H> {
         if let Some(channel) = talk.meeting.into_channel() {
             // Its workers come up while the first tasks are on their way.
             let Ask { beat_ns, expiry_ns, .. } = *ask;
-            let grant = Grant::NOTHING;
-            let link = NewLink { name: name.clone(), channel, beat_ns, expiry_ns, grant };
+            let (grant, labels) = (Grant::NOTHING, String::new());
+            let link = NewLink { name: name.clone(), channel, beat_ns, expiry_ns, grant, labels };
             let peer = engine.attach(link);
             self.tenants.insert(ask.lease, Tenant { engine, peer, name });
             self.kept.push((dial, ask.lease));

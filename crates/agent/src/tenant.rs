@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gristmill_client::{Client, LinkOwner, NewLink, PeerNews};
-use gristmill_transport::{Channel, Waker};
+use gristmill_client::{BlobLimits, Client, LinkOwner, NewLink, PeerNews};
+use gristmill_transport::{Channel, Identity, Waker};
 use gristmill_wire::PeerId;
 use gristmill_wire::peer::{Ask, Grant};
 
@@ -20,13 +20,32 @@ pub(crate) struct Processes {
     pub prepare: Prepare,
     /// Woken with what becomes of their links.
     pub waker: Waker,
+    /// What they prove to other nodes.
+    pub sibling: Identity,
+    /// The node's memory, bytes.
+    pub memory: u64,
+}
+
+/// The part of a node's memory that is kept for blobs which nobody uses, unless the client says otherwise.
+const MEMORY_SHARE: u64 = 8;
+
+impl Processes {
+    /// How much is kept of blobs: what the client asks for, or what is right for this node.
+    fn blob_limits(&self, ask: &Ask) -> BlobLimits {
+        let [memory, disk] = ask.blob_limits;
+        let memory = if memory == u64::MAX { self.memory / MEMORY_SHARE } else { memory };
+        let disk = if disk == u64::MAX { memory } else { disk };
+        BlobLimits { memory, disk, directory: std::env::temp_dir() }
+    }
 }
 
 impl Housing for Processes {
     type Engine = Tenant;
 
     fn start(&mut self, ask: &Ask, grant: &Grant) -> Result<Tenant, String> {
-        let options = (self.prepare)(ask, grant)?;
+        let mut options = (self.prepare)(ask, grant)?;
+        options.blobs.limits = Some(self.blob_limits(ask));
+        options.blobs.sibling = Some(self.sibling.clone());
         let client = Client::start(options).map_err(|error| error.to_string())?;
         client.set_door(self.waker.clone());
         Ok(Tenant(client))

@@ -168,7 +168,7 @@ impl Client {
                 let payload = batch.call(next);
                 let call =
                     Call { function, payload, parts: &[], views: false, parents: &[], options };
-                inner.submit(&call, Origin::External, 0).map(Pending::One)
+                inner.submit(&call, Vec::new(), Origin::External, 0).map(Pending::One)
             };
             match submitted {
                 Ok(submitted) => pending.push_back(submitted),

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use gristmill_core::{Block, Payload, PayloadRef};
 use gristmill_shm::{ArenaError, BlockPart, ClientArena};
-use gristmill_wire::{ArenaDescriptor, FrameError, SlotId};
+use gristmill_wire::{ArenaDescriptor, BlobName, FrameError, SlotId};
 
 /// Encoded bytes, and the blocks that they name by index.
 #[derive(Debug)]
 pub struct Bundle {
     bytes: Box<[u8]>,
     parts: Vec<BlockPart>,
+    /// What those are called that travel by name, in the same order; empty where none is.
+    names: Vec<Option<BlobName>>,
 }
 
 impl Bundle {
@@ -22,6 +24,12 @@ impl Bundle {
     /// The blocks that they name by index.
     pub(crate) fn parts(&self) -> &[BlockPart] {
         &self.parts
+    }
+
+    /// The blocks, and what those are called that travel by name.
+    pub(crate) fn named_parts(&self) -> impl Iterator<Item = (&BlockPart, Option<BlobName>)> {
+        let name = |place: usize| self.names.get(place).copied().flatten();
+        self.parts.iter().enumerate().map(move |(place, part)| (part, name(place)))
     }
 
     /// The size of the descriptor that travels.
@@ -46,8 +54,18 @@ pub(crate) struct Bundles {
 impl Bundles {
     /// The payload that stands for bytes and blocks; it is dropped by [`Self::remove`].
     pub fn insert(&mut self, bytes: &[u8], parts: Vec<BlockPart>) -> Payload {
+        self.insert_named(bytes, parts, Vec::new())
+    }
+
+    /// The same, where some blocks travel by name.
+    pub fn insert_named(
+        &mut self,
+        bytes: &[u8],
+        parts: Vec<BlockPart>,
+        names: Vec<Option<BlobName>>,
+    ) -> Payload {
         let size = bytes.len() as u64 + parts.iter().map(|part| part.range().size).sum::<u64>();
-        let bundle = Some(Arc::new(Bundle { bytes: bytes.into(), parts }));
+        let bundle = Some(Arc::new(Bundle { bytes: bytes.into(), parts, names }));
         let place = if let Some(place) = self.free.pop() {
             self.entries[place] = bundle;
             place
@@ -84,11 +102,12 @@ impl Bundles {
         self.entries[place].as_ref().expect("a payload's bundle lives as long as the payload")
     }
 
-    /// Drops the bundle of a payload that is gone.
-    pub fn remove(&mut self, block: Block) {
+    /// Drops the bundle of a payload that is gone; gives it back if blocks of it travelled by name.
+    pub fn remove(&mut self, block: Block) -> Option<Arc<Bundle>> {
         let place = usize::try_from(block.offset).unwrap_or(usize::MAX);
-        self.entries[place] = None;
+        let bundle = self.entries[place].take();
         self.free.push(place);
+        bundle.filter(|bundle| !bundle.names.is_empty())
     }
 }
 

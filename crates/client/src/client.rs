@@ -10,10 +10,12 @@ use gristmill_core::{
 };
 use gristmill_keeper::{Commands, Events, KeeperOptions, LaunchError, launch};
 use gristmill_shm::{BlockPart, ClientArena, Segment, SegmentOptions};
+use gristmill_store::Spread;
 use gristmill_sync::futex::Woken;
 use gristmill_transport::{Rest, Sleeper};
-use gristmill_wire::{FunctionId, TaskId};
+use gristmill_wire::{BlobName, FunctionId, TaskId};
 
+use crate::blobs::{BlobOptions, Taking, names_of};
 use crate::inner::{Inner, Shared};
 use crate::lanes::{Lanes, handle};
 use crate::options::{ClientOptions, LinkUse, StartError};
@@ -94,7 +96,12 @@ impl Client {
         let links = Links::new(sleeper.clone(), options.links == LinkUse::Inwards);
         let leader_sleeper = links.leader_sleeper().cloned();
         let shared = Arc::new(Shared::new(Arc::new(segment), mode, leader_sleeper));
-        let lanes = Lanes::new(slot_count, (mode, scale), arena.clone(), links);
+        let mut lanes = Lanes::new(slot_count, (mode, scale), arena.clone(), links);
+        let BlobOptions { spread, limits, sibling } = options.blobs;
+        lanes.giving.spread = Spread::new(spread);
+        if let (Some(limits), Some(sleeper)) = (limits, &sleeper) {
+            lanes.taking = Some(Taking::new(arena.clone(), limits, sibling, sleeper.waker()));
+        }
         let mut inner = Inner::new(Core::new(core), lanes, tree, Arc::clone(&shared));
         let now = inner.lanes.read_clock();
         inner.core.start(now, &mut inner.lanes);
@@ -214,8 +221,11 @@ impl Client {
     /// [`SubmitError`]; only [`SubmitError::LimitReached`] is worth another try.
     #[inline]
     pub fn submit(&self, call: &Call<'_>) -> Result<TaskId, SubmitError> {
+        // Whoever submits pays for the hash, and holds nobody up.
+        let has_nodes = !call.parts.is_empty() && self.shared.sleeper.is_some();
+        let names = if has_nodes { names_of(call.parts) } else { Vec::new() };
         let mut inner = self.lock();
-        let task = inner.submit(call, Origin::External, 0)?;
+        let task = inner.submit(call, names, Origin::External, 0)?;
         if call.views {
             inner.views.insert(task);
         }
@@ -430,6 +440,7 @@ impl Inner {
     pub fn submit(
         &mut self,
         call: &Call<'_>,
+        names: Vec<Option<BlobName>>,
         origin: Origin,
         ticket: u32,
     ) -> Result<TaskId, SubmitError> {
@@ -439,7 +450,7 @@ impl Inner {
             payload: if call.parts.is_empty() {
                 Payload::copy_from(call.payload)
             } else {
-                self.lanes.bundles.insert(call.payload, call.parts.to_vec())
+                self.lanes.take_arguments(call, names)
             },
             handle: handle(call.function, ticket),
             submitted_ticks: self.lanes.now_ticks(),
@@ -447,7 +458,11 @@ impl Inner {
             options: call.options,
             origin,
         };
-        self.accept(call.function, |core, lanes| core.submit(submission, now, lanes))
+        let task = self.accept(call.function, |core, lanes| core.submit(submission, now, lanes));
+        if !call.parts.is_empty() {
+            self.obey_spread();
+        }
+        task
     }
 
     /// Hands something to the graph, which uses its function from then on.

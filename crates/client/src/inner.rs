@@ -140,7 +140,9 @@ impl Inner {
     #[inline]
     pub fn settle_arena(&mut self) {
         while let Some(block) = self.core.freed_blocks().pop() {
-            self.lanes.bundles.remove(block);
+            if let Some(named) = self.lanes.bundles.remove(block) {
+                self.lanes.giving.release_all(&named);
+            }
         }
         if self.lanes.has_releases() {
             self.lanes.tell_releases();

@@ -14,6 +14,7 @@ use gristmill_sync::clock::{TickScale, ticks};
 use gristmill_transport::Sleeper;
 use gristmill_wire::{BlockRange, Epoch, FunctionId, Kind, SlotId, TaskId};
 
+use crate::blobs::{Giving, Taking};
 use crate::bundle::Bundles;
 use crate::functions::Functions;
 use crate::peers::Links;
@@ -68,6 +69,10 @@ pub(crate) struct Lanes {
     pub bundles: Bundles,
     pub batches: Batches,
     pub links: Links,
+    /// Blobs that tasks name which go to peers.
+    pub giving: Giving,
+    /// Blobs that tasks of peers name; none where there are no such tasks.
+    pub taking: Option<Taking>,
     /// Some lane has releases that did not fit into its ring.
     has_untold: bool,
     pub mode: BarrierMode,
@@ -115,6 +120,8 @@ impl Lanes {
             bundles: Bundles::default(),
             batches: Batches::default(),
             links,
+            giving: Giving::default(),
+            taking: None,
             has_untold: false,
             mode,
             scale,

@@ -9,6 +9,7 @@
 
 mod attendant;
 mod batch;
+mod blobs;
 mod bundle;
 mod client;
 mod drain;
@@ -33,6 +34,7 @@ mod wait;
 mod watcher;
 
 pub use batch::{CallBatch, Pending, Taken};
+pub use blobs::{BlobOptions, BlobTraffic};
 pub use bundle::Encoded;
 pub use client::{Call, Client};
 pub use functions::Functions;
@@ -50,3 +52,4 @@ pub use tree::{INTERRUPT_SIGNAL, THREADED_EXIT_CODE};
 pub use gristmill_core::{Budgets, CancelMode, Config, Stats, SubmitError, Supply, TaskOptions};
 pub use gristmill_keeper::{Output, Program};
 pub use gristmill_shm::{ArenaError, BLOCK_MIN, BlockPart, ClientArena};
+pub use gristmill_store::{BlobLimits, SpreadOptions, Topology};

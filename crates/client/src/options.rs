@@ -6,6 +6,8 @@ use gristmill_core::Config;
 use gristmill_keeper::Program;
 use thiserror::Error;
 
+use crate::blobs::BlobOptions;
+
 /// Everything that the layer above decides.
 #[derive(Debug)]
 pub struct ClientOptions {
@@ -26,6 +28,8 @@ pub struct ClientOptions {
     pub ring_size: u32,
     /// What it has to do with engines on other nodes.
     pub links: LinkUse,
+    /// Large parts of what goes to those.
+    pub blobs: BlobOptions,
 }
 
 /// What a client has to do with engines on other nodes.

@@ -217,7 +217,7 @@ impl Collected {
 fn receive(payload: &Payload, bundles: &mut Bundles) -> Encoded {
     let encoded = Encoded::new(payload, bundles, false);
     if let Some(block) = payload.block() {
-        bundles.remove(block);
+        let _unnamed = bundles.remove(block);
     }
     encoded
 }

@@ -38,6 +38,10 @@ pub fn remote(py: Python<'_>, payload: &[u8]) -> PyErr {
         let text = String::from_utf8_lossy(text).into_owned();
         return pyo3::exceptions::PyMemoryError::new_err(text);
     }
+    // Nor with a one: its own sentence about an argument.
+    if let Some((1, text)) = payload.split_first() {
+        return named(py, "GristmillError", &String::from_utf8_lossy(text));
+    }
     py.import("gristmill._remote")
         .and_then(|module| module.call_method1("load_exception", (PyBytes::new(py, payload),)))
         .map_or_else(|error| error, PyErr::from_value)

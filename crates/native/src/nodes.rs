@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gristmill_agent::{Agent, AgentOptions, Capacity, Ending};
-use gristmill_client::{Door, DoorOptions, PeerView};
+use gristmill_client::{BlobTraffic, Door, DoorOptions, PeerView};
 use gristmill_sync::atomic::Ordering;
 use gristmill_sync::clock::monotonic_ns;
 use gristmill_transport::{ClientKey, KeyError, NodeKey, resolve};
@@ -89,7 +89,7 @@ impl Engine {
     /// Lets nodes in: those that join at `listen`, and those at the addresses of `dial`. Gives the address where they
     /// join, if they may.
     #[expect(clippy::too_many_arguments, reason = "they come one by one from Python")]
-    #[pyo3(signature = (fleet, world, *, listen, dial, name, directory, workers, tasks_per_worker, spawn, memory, gpus, duration_s, beat_s, expiry_s))]
+    #[pyo3(signature = (fleet, world, *, listen, dial, name, directory, workers, tasks_per_worker, spawn, memory, gpus, duration_s, blob_memory, blob_disk, beat_s, expiry_s))]
     fn _open_door(
         &self,
         py: Python<'_>,
@@ -105,6 +105,8 @@ impl Engine {
         memory: u64,
         gpus: u32,
         duration_s: Option<f64>,
+        blob_memory: Option<u64>,
+        blob_disk: Option<u64>,
         beat_s: f64,
         expiry_s: f64,
     ) -> PyResult<Option<String>> {
@@ -120,7 +122,7 @@ impl Engine {
             duration_ns: u64::MAX,
             memory,
             gpus,
-            blob_limits: [u64::MAX; 2],
+            blob_limits: [blob_memory, blob_disk].map(|limit| limit.unwrap_or(u64::MAX)),
             spawns_fresh: spawn,
             program: directory,
             world: world.as_bytes().to_vec(),
@@ -199,6 +201,17 @@ impl Engine {
     }
 }
 
+/// What is told of bytes of blobs.
+pub fn blob_counts(blobs: BlobTraffic) -> [(&'static str, u64); 5] {
+    [
+        ("named", blobs.named),
+        ("given", blobs.given),
+        ("fetched", blobs.fetched),
+        ("passed_on", blobs.passed_on),
+        ("saved", blobs.saved()),
+    ]
+}
+
 #[expect(clippy::cast_precision_loss, reason = "for humans")]
 fn describe<'py>(py: Python<'py>, peer: &PeerView) -> PyResult<Bound<'py, PyDict>> {
     let seconds = |ns: u64| ns as f64 / 1e9;
@@ -218,6 +231,11 @@ fn describe<'py>(py: Python<'py>, peer: &PeerView) -> PyResult<Bound<'py, PyDict
     dict.set_item("granted_workers", peer.granted.1)?;
     dict.set_item("sent_bytes", peer.sent_bytes)?;
     dict.set_item("received_bytes", peer.received_bytes)?;
+    let blobs = PyDict::new(py);
+    for (name, bytes) in blob_counts(peer.blobs) {
+        blobs.set_item(name, bytes)?;
+    }
+    dict.set_item("blob_bytes", blobs)?;
     Ok(dict)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Any thread may ask. Bytes move without the lock: it is held for as long as a look into a table takes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -84,6 +84,8 @@ struct State {
     /// All blobs, by age.
     ages: BTreeMap<u64, Digest>,
     next_age: u64,
+    /// Blobs whose bytes come.
+    coming: BTreeSet<Digest>,
     counts: StoreCounts,
     spill: Option<Spill>,
 }
@@ -107,6 +109,7 @@ impl Store {
             blobs: HashMap::new(),
             ages: BTreeMap::new(),
             next_age: 0,
+            coming: BTreeSet::new(),
             counts: StoreCounts::default(),
             spill: None,
         };
@@ -187,6 +190,25 @@ impl Store {
         Some(Progress { part: part.clone(), received, is_complete })
     }
 
+    /// Blobs whose bytes come.
+    #[must_use]
+    pub fn coming(&self) -> Vec<(BlobName, Progress)> {
+        let state = self.lock();
+        let coming = state.coming.iter().filter_map(|&digest| {
+            let blob = state.blobs.get(&digest)?;
+            let Place::Coming { part, received } = &blob.place else { return None };
+            let progress = Progress { part: part.clone(), received: *received, is_complete: false };
+            Some((BlobName { digest, size: blob.size }, progress))
+        });
+        coming.collect()
+    }
+
+    /// Whether a blob is here, on disk, or comes.
+    #[must_use]
+    pub fn has(&self, digest: Digest) -> bool {
+        self.lock().blobs.contains_key(&digest)
+    }
+
     /// Copies bytes of a blob out, wherever it is, from `offset` on as far as it has come; how many. `None`: it is not here.
     ///
     /// # Errors
@@ -217,6 +239,7 @@ impl Store {
         let Some(blob) = state.blobs.get_mut(&digest) else { return };
         if let Place::Coming { part, .. } = &blob.place {
             blob.place = Place::Here(part.clone());
+            state.coming.remove(&digest);
         }
     }
 
@@ -325,6 +348,7 @@ impl State {
         let place = Place::Coming { part: part.clone(), received: 0 };
         self.blobs.insert(digest, Blob { size, place, age: u64::MAX });
         self.touch(digest);
+        self.coming.insert(digest);
         Want::Missing(part)
     }
 
@@ -376,6 +400,9 @@ impl State {
         let Some(place) = self.blobs.get_mut(&digest).map(|blob| &mut blob.place) else { return };
         let Place::Returning(_, extent) = *place else { return };
         *place = if is_read { Place::Here(part) } else { Place::Coming { part, received: 0 } };
+        if !is_read {
+            self.coming.insert(digest);
+        }
         self.counts.on_disk -= extent.size;
         if let Some(spill) = &mut self.spill {
             spill.give_back(extent);
@@ -385,6 +412,7 @@ impl State {
     fn forget(&mut self, digest: Digest) {
         let Some(blob) = self.blobs.remove(&digest) else { return };
         self.ages.remove(&blob.age);
+        self.coming.remove(&digest);
         if !matches!(blob.place, Place::OnDisk(_)) {
             self.counts.in_memory -= blob.size;
         }

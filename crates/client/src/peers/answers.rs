@@ -1,7 +1,8 @@
 //! What peers answer.
 
 use gristmill_core::{LossCause, LossReport, Payload, PeerAnswer, PeerEnd, Tags};
-use gristmill_wire::peer::{AnswerMessage, EndKind, LossFrame, Parted};
+use gristmill_shm::BlockPart;
+use gristmill_wire::peer::{AnswerMessage, EndKind, LossFrame, Part, Parted};
 use gristmill_wire::{FrameError, PeerId, Span};
 
 use super::home::{LinkHome, LinkPort, Parts};
@@ -37,12 +38,19 @@ impl Lanes {
         if parted.parts.is_empty() {
             return Ok(Payload::copy_from(parted.bytes));
         }
-        let mut parts = Vec::with_capacity(parted.parts.len());
-        for part in &parted.parts {
-            let bytes = part.bytes().ok_or("it names a blob, which this end cannot ask for")?;
-            parts.push(self.arena.store(bytes).map_err(|error| error.to_string())?);
-        }
+        let parts = parted.parts.iter().map(|part| self.take_part(part));
+        let parts = parts.collect::<Result<Vec<_>, _>>()?;
         Ok(self.bundles.insert(parted.bytes, parts))
+    }
+
+    fn take_part(&mut self, part: &Part<'_>) -> Result<BlockPart, String> {
+        match (part, &mut self.taking) {
+            (Part::Bytes(bytes), _) => self.arena.store(bytes).map_err(|error| error.to_string()),
+            (Part::Blob(name), Some(taking)) => taking.take(*name),
+            (Part::Blob(name), None) => {
+                Err(format!("it names {} bytes that cannot be asked for here", name.size))
+            }
+        }
     }
 }
 

@@ -21,15 +21,25 @@ pub(crate) fn run(client: &Arc<Client>, sleeper: &Sleeper) {
     loop {
         let mut inner = client.lock();
         if inner.has_ended {
+            if let Some(taking) = &mut inner.lanes.taking {
+                taking.close();
+            }
             return;
         }
         let now = inner.lanes.read_clock();
+        inner.take_depot_news(now);
         inner.drain_links();
         inner.settle();
         inner.flush_links(now);
         let wake = inner.next_link_wake().unwrap_or(u64::MAX);
+        let has_more = std::mem::take(&mut inner.lanes.links.has_more);
         let limit = Duration::from_nanos(wake.saturating_sub(now)).min(SLEEP_MAX);
         client.leave(inner, false);
+        if has_more {
+            // What was left may be where the sleeper does not see it. Others wait for the mutex.
+            std::thread::yield_now();
+            continue;
+        }
         let _ = sleeper.sleep(&mut Vec::new(), Some(limit));
     }
 }

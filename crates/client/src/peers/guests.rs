@@ -90,7 +90,7 @@ pub const fn is_guest(handle: u64) -> bool {
 /// What came with a task.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
-    /// The tasks here whose results it needs.
+    /// The tasks here whose results it needs, then the promises that it waits for.
     parents: Vec<TaskId>,
     /// Of these, those that were made for it.
     values: Vec<TaskId>,
@@ -136,6 +136,7 @@ pub(super) trait GuestWork: LinkHome {
     ) -> Option<TaskId> {
         let mut taken = Taken::default();
         let payload = self.take_payloads(peer, message, &mut taken);
+        taken.parents.extend(self.take_promises(peer));
         let options = guest_options(message.limits.as_ref(), self.core().budgets(), now);
         // An engine that shares only what its own tasks submitted sends no guest on.
         let origin = if self.links().has_courier { Origin::External } else { Origin::Peer(peer) };

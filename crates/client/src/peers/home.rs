@@ -5,8 +5,8 @@
 
 use gristmill_core::{Core, Payload, Port};
 use gristmill_sync::clock::TickScale;
-use gristmill_wire::peer::Parted;
-use gristmill_wire::{FunctionId, TaskId};
+use gristmill_wire::peer::{MessageKind, Parted};
+use gristmill_wire::{FrameError, FunctionId, PeerId, TaskId};
 
 use super::guests::Guests;
 use super::intake::PeerNews;
@@ -53,6 +53,11 @@ pub trait LinkPort: Port + Sized {
 pub trait PayloadStore {
     /// Appends a payload, with the blocks that it names.
     fn put(&self, payload: &Payload, out: &mut Vec<u8>);
+
+    /// Bytes of the blocks of which only the names were appended.
+    fn named_size(&self, _payload: &Payload) -> u64 {
+        0
+    }
 }
 
 /// The parts of an engine that are needed at once.
@@ -105,6 +110,30 @@ pub trait LinkHome: Sized {
 
     /// Wakes those who wait for one of the tasks that `concerns` says yes to.
     fn call_waiters(&mut self, concerns: impl Fn(&[TaskId]) -> bool);
+
+    /// A peer came that runs tasks; `labels` are its owner's, as `name=value` lines.
+    fn peer_came(&mut self, _peer: PeerId, _labels: &str) {}
+
+    /// A peer is gone.
+    fn peer_left(&mut self, _peer: PeerId) {}
+
+    /// Takes in a message about blobs, where there are any.
+    ///
+    /// # Errors
+    /// It is none, or there are no blobs here.
+    fn take_blob_message(
+        &mut self,
+        _peer: PeerId,
+        kind: MessageKind,
+        _body: &[u8],
+    ) -> Result<(), FrameError> {
+        Err(FrameError::UnknownKind(kind as u8))
+    }
+
+    /// What the payloads that were received last wait for: promises, which their task gets as parents.
+    fn take_promises(&mut self, _peer: PeerId) -> Vec<TaskId> {
+        Vec::new()
+    }
 
     /// Tells the layers above what became of a peer.
     fn tell_news(&mut self, news: PeerNews);

@@ -2,8 +2,8 @@
 
 use gristmill_core::{Core, Payload};
 use gristmill_sync::clock::TickScale;
-use gristmill_wire::peer::Parted;
-use gristmill_wire::{FunctionId, TaskId};
+use gristmill_wire::peer::{MessageKind, Parted};
+use gristmill_wire::{FrameError, FunctionId, PeerId, TaskId};
 
 use super::guests::Guests;
 use super::home::{LinkHome, LinkPort, Parts};
@@ -93,6 +93,27 @@ impl LinkHome for Inner {
 
     fn call_waiters(&mut self, concerns: impl Fn(&[TaskId]) -> bool) {
         Self::call_waiters(self, concerns);
+    }
+
+    fn peer_came(&mut self, peer: PeerId, labels: &str) {
+        self.giver_came(peer, labels);
+    }
+
+    fn peer_left(&mut self, peer: PeerId) {
+        self.giver_left(peer);
+    }
+
+    fn take_blob_message(
+        &mut self,
+        peer: PeerId,
+        kind: MessageKind,
+        body: &[u8],
+    ) -> Result<(), FrameError> {
+        self.take_blob(peer, kind, body)
+    }
+
+    fn take_promises(&mut self, peer: PeerId) -> Vec<TaskId> {
+        self.promise_blobs(peer)
     }
 
     fn tell_news(&mut self, news: PeerNews) {

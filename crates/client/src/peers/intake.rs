@@ -48,14 +48,19 @@ pub enum PeerNews {
 /// Bytes that gather, in a loop of submits, before they are handed over: about two hundred small tasks.
 const PASSING_SIZE: usize = 8 << 10;
 
+/// Chunks that a courier takes from one link before the engine's other threads have their turn: blobs may come without end.
+const CHUNKS_TURN: usize = 16;
+
 /// What an engine with links does with them.
 pub trait LinkWork: LinkHome {
     /// Takes a link in; tasks go there from now on.
     fn attach(&mut self, new: NewLink) -> PeerId {
         let now = self.port_mut().read_clock();
+        let labels = new.labels.clone();
         let (peer, epoch, offer) = self.links_mut().insert(new, now);
         self.port_mut().forget_told(peer);
         if offer.workers > 0 {
+            self.peer_came(peer, &labels);
             let Parts { core, port, .. } = self.parts();
             core.peer_joined(peer, epoch, offer, now, port);
         }
@@ -134,6 +139,7 @@ pub trait LinkWork: LinkHome {
         };
         let Parts { core, port, .. } = self.parts();
         core.peer_lost((peer, link.epoch), report, &link.never_sent(), now, port);
+        self.peer_left(peer);
         self.drop_guests(link.guest_places(), now);
         link.functions.into_iter().flatten().for_each(|function| self.release_function(function));
         self.port_mut().forget_told(peer);
@@ -216,15 +222,19 @@ trait LinkSteps: LinkHome {
         if self.links().has_courier {
             self.expire(peer, now);
         }
-        loop {
-            let Some(link) = self.links_mut().get_mut(peer) else { return count };
+        for turn in 0.. {
+            if turn == CHUNKS_TURN && self.links().has_courier {
+                self.links_mut().has_more = true;
+                break;
+            }
+            let Some(link) = self.links_mut().get_mut(peer) else { break };
             match link.receive(chunk) {
                 Ok(false) => {
-                    if link.has_heard() {
-                        link.pulse.heard_at = now;
-                    }
+                    // What was acknowledged makes room for blobs.
+                    let has_blobs = !link.feeds.is_empty();
+                    self.links_mut().has_outgoing |= has_blobs;
                     self.release_confirmed(peer);
-                    return count;
+                    break;
                 }
                 Ok(true) => {
                     let taken = self.take_messages(peer, chunk, now);
@@ -236,6 +246,12 @@ trait LinkSteps: LinkHome {
                 Err(error) => self.link_failed(peer, &error),
             }
         }
+        if let Some(link) = self.links_mut().get_mut(peer)
+            && link.has_heard()
+        {
+            link.pulse.heard_at = now;
+        }
+        count
     }
 
     fn take_messages(&mut self, peer: PeerId, chunk: &[u8], now: u64) -> Result<usize, FrameError> {
@@ -270,7 +286,10 @@ trait LinkSteps: LinkHome {
         body: &[u8],
         now: u64,
     ) -> Result<(), FrameError> {
-        match Control::read(kind, body)?.ok_or(FrameError::UnknownKind(kind as u8))? {
+        let Some(control) = Control::read(kind, body)? else {
+            return self.take_blob_message(peer, kind, body);
+        };
+        match control {
             Control::Stop { task, attempt, grace_ns } => {
                 self.stop_guest(peer, task, attempt, grace_ns, now);
             }

@@ -11,6 +11,7 @@ use gristmill_wire::peer::{Grant, MessageKind, Messages, TaskMessage};
 use gristmill_wire::{Attempt, Epoch, FunctionId, IdHasher, TaskId};
 
 use super::beats::Pulse;
+use crate::blobs::{BlobTraffic, Feeds};
 
 /// How much of what is sent goes at once, and how much before something is confirmed; bytes.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +31,12 @@ impl Default for LinkSizes {
         Self { chunk: 1 << 20, congested: 16 << 20, session: SessionOptions::default() }
     }
 }
+
+/// Pieces of blobs that are sent before others have their turn.
+const FEEDS_TURN: usize = 8;
+/// Bytes on their way above which no pieces of blobs are added: twice as much as is acknowledged at a time, and less than a
+/// tenth of a second on a slow network.
+const FEEDS_UNTAKEN: usize = 2 << 20;
 
 /// A chunk that is a message's end, or holds several.
 const WHOLE: u8 = 1;
@@ -85,6 +92,10 @@ pub struct Link {
     pub is_held: bool,
     /// The system took only a part: it is watched for room.
     pub waits_for_room: bool,
+    /// Blobs that the other end is given.
+    pub feeds: Feeds,
+    /// Bytes of blobs that had to do with it.
+    pub traffic: BlobTraffic,
     channel: Option<Box<dyn Channel + Send>>,
     session: Session<Vec<u8>>,
     sizes: LinkSizes,
@@ -130,6 +141,8 @@ impl Link {
             wanted: 0,
             is_held: false,
             waits_for_room: false,
+            feeds: Feeds::default(),
+            traffic: BlobTraffic::default(),
             channel: Some(channel),
             session: Session::new(sizes.session),
             sizes,
@@ -179,8 +192,30 @@ impl Link {
         self.out.len() + unsent.max(self.session.unacknowledged_bytes()) > self.sizes.congested
     }
 
-    /// Hands over what is to leave; says whether the system took it all.
+    /// Hands over what is to leave, and pieces of blobs behind it; says whether the system took it all.
     pub fn flush(&mut self) -> Result<Flushed, LinkError> {
+        let mut flushed = self.hand_over()?;
+        for turn in 0..=FEEDS_TURN {
+            if flushed == Flushed::Some || !self.has_room_for_blobs() {
+                break;
+            }
+            if turn == FEEDS_TURN {
+                // The rest goes on as soon as others had their turn: there is room.
+                return Ok(Flushed::Some);
+            }
+            self.traffic.given += self.feeds.next_piece(&mut self.out).unwrap_or(0);
+            flushed = self.hand_over()?;
+        }
+        Ok(flushed)
+    }
+
+    /// Whether pieces of blobs are to be sent, and little enough is on its way that what comes after them does not wait.
+    fn has_room_for_blobs(&self) -> bool {
+        let is_idle = self.out.is_empty() && self.session.unacknowledged_bytes() < FEEDS_UNTAKEN;
+        !self.feeds.is_empty() && is_idle && self.is_connected()
+    }
+
+    fn hand_over(&mut self) -> Result<Flushed, LinkError> {
         self.pack();
         let Some(channel) = &mut self.channel else { return Ok(Flushed::Some) };
         while let Some(outgoing) = self.session.next_outgoing() {

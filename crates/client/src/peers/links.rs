@@ -9,6 +9,7 @@ use gristmill_wire::{Epoch, PeerId};
 
 use super::beats::Pulse;
 use super::link::{Link, LinkSizes};
+use crate::blobs::BlobTraffic;
 
 /// A connection whose two ends have agreed to talk.
 pub struct NewLink {
@@ -22,6 +23,8 @@ pub struct NewLink {
     pub expiry_ns: u64,
     /// What the other end runs for this one.
     pub grant: Grant,
+    /// What its owner says of it, as `name=value` lines.
+    pub labels: String,
 }
 
 /// One link, as it is.
@@ -51,6 +54,8 @@ pub struct PeerView {
     pub sent_bytes: u64,
     /// Bytes that came from there.
     pub received_bytes: u64,
+    /// Bytes of blobs.
+    pub blobs: BlobTraffic,
 }
 
 /// How long what peers grant was held.
@@ -86,12 +91,16 @@ pub struct Links {
     pub has_told_surplus: bool,
     /// Some link's connection takes no more for now, and has more to take.
     pub waits_for_room: bool,
+    /// A courier has left something that came.
+    pub has_more: bool,
     /// Workers have the bell: a thread of its own looks after links.
     pub has_courier: bool,
     /// Where messages are read from.
     pub chunk: Vec<u8>,
     /// How much goes at once, and how much before something is confirmed.
     pub sizes: LinkSizes,
+    /// Bytes of blobs of links that are gone.
+    past_blobs: BlobTraffic,
 }
 
 impl Links {
@@ -106,9 +115,11 @@ impl Links {
             has_outgoing: false,
             waits_for_room: false,
             has_told_surplus: false,
+            has_more: false,
             has_courier,
             chunk: Vec::new(),
             sizes: LinkSizes::default(),
+            past_blobs: BlobTraffic::default(),
         }
     }
 
@@ -192,6 +203,7 @@ impl Links {
         self.disconnect(peer);
         let link = self.links.get_mut(usize::from(peer.0))?.take()?;
         self.past.add(&link, now);
+        self.past_blobs = self.past_blobs.plus(link.traffic);
         Some(link)
     }
 
@@ -200,6 +212,12 @@ impl Links {
         let mut held = self.past;
         self.links.iter().flatten().for_each(|link| held.add(link, now));
         held
+    }
+
+    /// Bytes of blobs, of all links that are or were.
+    pub fn blob_traffic(&self) -> BlobTraffic {
+        let traffic = self.links.iter().flatten().map(|link| link.traffic);
+        traffic.fold(self.past_blobs, BlobTraffic::plus)
     }
 
     /// All links, as they are.
@@ -220,6 +238,7 @@ impl Links {
                 granted: (link.grant.memory, link.grant.workers),
                 sent_bytes: bytes(|channel| channel.sent_bytes()),
                 received_bytes: bytes(|channel| channel.received_bytes()),
+                blobs: link.traffic,
             })
         };
         self.peers().filter_map(view).collect()

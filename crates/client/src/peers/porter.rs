@@ -144,8 +144,8 @@ impl<L: LinkOwner> Porter<L> {
         self.kept.push((talk.dial, grant.lease));
         let Some(channel) = talk.meeting.into_channel() else { return };
         let Ask { beat_ns, expiry_ns, .. } = self.terms.ask;
-        let name = theirs.name;
-        let link = NewLink { name, channel, beat_ns, expiry_ns, grant: *grant };
+        let (Greeting { name, labels, .. }, grant) = (theirs, *grant);
+        let link = NewLink { name, channel, beat_ns, expiry_ns, grant, labels };
         let peer = self.owner.attach(link);
         self.leases.insert(grant.lease, peer);
     }

@@ -1,7 +1,6 @@
 //! Tasks on their way to peers.
 
 use gristmill_core::{Errand, Payload, PayloadRef, Sent};
-use gristmill_shm::BlockPart;
 use gristmill_wire::peer::{Control, Definition, ParentResult, Parted, TaskLimits, TaskMessage};
 use gristmill_wire::{FunctionId, PeerId, SlotId};
 
@@ -22,17 +21,21 @@ impl PayloadStore for Bundles {
             PayloadRef::Bytes(bytes) => Parted::put_plain(out, bytes),
             PayloadRef::Block(block) => {
                 let bundle = self.get(block);
-                put_parts(bundle.bytes(), bundle.parts(), out);
+                Parted::put_head(out, bundle.bytes(), bundle.parts().len());
+                for (part, name) in bundle.named_parts() {
+                    match name {
+                        Some(name) => Parted::put_name(out, &name),
+                        None => Parted::put_part(out, part.size(), |space| part.copy_to(space)),
+                    }
+                }
             }
         }
     }
-}
 
-/// Appends bytes and the blocks that they name.
-pub(super) fn put_parts(bytes: &[u8], parts: &[BlockPart], out: &mut Vec<u8>) {
-    Parted::put_head(out, bytes, parts.len());
-    for part in parts {
-        Parted::put_part(out, part.size(), |space| part.copy_to(space));
+    fn named_size(&self, payload: &Payload) -> u64 {
+        let PayloadRef::Block(block) = payload.get() else { return 0 };
+        let names = self.get(block).named_parts().filter_map(|(_, name)| name);
+        names.map(|name| name.size).sum()
     }
 }
 
@@ -93,6 +96,7 @@ pub trait Sending: LinkPort {
                 store.put(task.payload, out);
             },
         );
+        link.traffic.named += store.named_size(task.payload);
         links.has_outgoing = true;
         Sent::Written(0)
     }

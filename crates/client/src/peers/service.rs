@@ -12,6 +12,7 @@ use gristmill_wire::peer::Control;
 use super::intake::{LinkWork, PeerNews};
 use super::links::{NewLink, PeerView};
 use super::sending::Sending;
+use crate::blobs::BlobTraffic;
 use crate::client::Client;
 use crate::inner::Inner;
 
@@ -59,6 +60,11 @@ impl Client {
     /// All links, as they are.
     pub fn peers(&self) -> Vec<PeerView> {
         self.lock().lanes.links.views()
+    }
+
+    /// Bytes of blobs that went to nodes and between them since the start.
+    pub fn blob_traffic(&self) -> BlobTraffic {
+        self.lock().lanes.links.blob_traffic()
     }
 
     /// Takes no more tasks of peers, and gives back what has not started; what runs goes on.

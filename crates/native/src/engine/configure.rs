@@ -6,9 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gristmill_client::{Client, ClientOptions, Config, LinkUse, Program, Supply};
+use gristmill_client::{
+    BlobOptions, Client, ClientOptions, Config, LinkUse, Program, SpreadOptions, Supply, Topology,
+};
 use gristmill_wire::peer::{Ask, Grant};
-use pyo3::exceptions::{PyOSError, PyRuntimeError};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyWeakrefReference};
@@ -33,6 +35,8 @@ pub struct Limits {
     task_limit: u64,
     pub block_when_full: bool,
     supply: Supply,
+    /// How large arguments come to nodes.
+    spread: SpreadOptions,
 }
 
 /// All settings of one engine.
@@ -69,7 +73,7 @@ impl Settings {
 impl Engine {
     /// Stores the settings; called once, by `Executor.__init__`.
     #[expect(clippy::too_many_arguments, reason = "they come one by one from Python")]
-    #[pyo3(signature = (*, workers, tasks_per_worker, spawn, spin_us, task_limit, block_when_full, has_nodes=false, memory=u64::MAX, gpus=0))]
+    #[pyo3(signature = (*, workers, tasks_per_worker, spawn, spin_us, task_limit, block_when_full, has_nodes=false, memory=u64::MAX, gpus=0, fanout=2, topology="peers"))]
     fn _configure(
         slf: &Bound<'_, Self>,
         workers: u16,
@@ -81,6 +85,8 @@ impl Engine {
         has_nodes: bool,
         memory: u64,
         gpus: u32,
+        fanout: u32,
+        topology: &str,
     ) -> PyResult<()> {
         let limits = Limits {
             workers,
@@ -91,6 +97,7 @@ impl Engine {
             task_limit: if task_limit == 0 { default_task_limit() } else { task_limit },
             block_when_full,
             supply: Supply { memory, gpus: first_gpus(gpus) },
+            spread: SpreadOptions { fanout, topology: read_topology(topology)? },
         };
         let object = PyWeakrefReference::new(slf)?.unbind();
         slf.get()
@@ -103,6 +110,15 @@ impl Engine {
 /// The first `count` GPUs, a bit each.
 fn first_gpus(count: u32) -> u16 {
     (0..count.min(u16::BITS)).fold(0, |set, device| set | (1 << device))
+}
+
+fn read_topology(name: &str) -> PyResult<Topology> {
+    match name {
+        "client" => Ok(Topology::Client),
+        "peers" => Ok(Topology::Peers),
+        "groups" => Ok(Topology::Groups),
+        other => Err(PyValueError::new_err(format!("{other:?} is no topology"))),
+    }
 }
 
 /// A quarter of the machine's memory at about 250 bytes a task, 16 million at most.
@@ -238,6 +254,7 @@ fn client_options(described: &Bound<'_, PyAny>, limits: &Limits) -> PyResult<Cli
         keeper_image: KEEPER_IMAGE,
         spin: limits.spin,
         ring_size: RING_SIZE,
+        blobs: BlobOptions { spread: limits.spread, ..BlobOptions::default() },
         links: if limits.has_nodes { LinkUse::Outwards } else { LinkUse::None },
     })
 }
@@ -277,6 +294,8 @@ pub fn node_options(
         keeper_image: KEEPER_IMAGE,
         spin,
         ring_size: RING_SIZE,
+        // The rest is the agent's business.
+        blobs: BlobOptions::default(),
         links: LinkUse::Inwards,
     })
 }

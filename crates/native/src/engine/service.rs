@@ -9,6 +9,7 @@ use pyo3::types::PyDict;
 use super::Engine;
 use crate::arena::{ArenaMemory, no_memory};
 use crate::future::FutureRef;
+use crate::nodes::blob_counts;
 
 /// The longest wait before signals and events set by other threads are looked at.
 const SLICE: Duration = Duration::from_millis(50);
@@ -143,6 +144,9 @@ impl Engine {
         let temperatures = ["hot", "warm", "cold"].into_iter().zip(stats.temperatures);
         for (name, count) in names.into_iter().zip(stats.finished).chain(temperatures) {
             dict.set_item(name, count)?;
+        }
+        for (name, bytes) in blob_counts(client.blob_traffic()) {
+            dict.set_item(format!("blob_bytes_{name}"), bytes)?;
         }
         Ok(dict)
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gristmill_client::{Functions, LinkPort, Links, PayloadStore};
 use gristmill_core::{Attempt, FunctionId, Payload, PayloadRef, PeerId, TaskId};
 use gristmill_sync::clock::TickScale;
-use gristmill_wire::peer::Parted;
+use gristmill_wire::peer::{Part, Parted};
 
 use super::network::{Air, look};
 use crate::memory::Memory;
@@ -59,7 +59,7 @@ impl LinkPort for Lanes {
     }
 
     fn receive_parted(&mut self, parted: &Parted<'_>) -> Result<Payload, String> {
-        let bytes = parted.parts.first().copied().unwrap_or(parted.bytes);
+        let bytes = parted.parts.first().and_then(Part::bytes).unwrap_or(parted.bytes);
         Ok(self.world.memory.store(bytes.to_vec()))
     }
 

@@ -78,6 +78,7 @@ impl ClusterPlan {
                 duration_ns: if random.chance(85) { u64::MAX } else { random.below(100_000_000) },
                 memory: 0,
                 gpus: 0,
+                blob_limits: [u64::MAX; 2],
                 spawns_fresh: false,
                 program: Vec::new(),
                 world: Vec::new(),

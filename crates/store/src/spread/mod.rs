@@ -57,6 +57,8 @@ pub struct Node {
     pub group: Option<String>,
     /// Only nodes on the same machine can reach it.
     pub is_local: bool,
+    /// It gives nothing to others.
+    pub is_mute: bool,
 }
 
 /// Who gives a blob.
@@ -102,7 +104,7 @@ pub enum Step {
         /// Who.
         node: PeerId,
         /// What.
-        digest: Digest,
+        name: BlobName,
     },
 }
 
@@ -134,7 +136,8 @@ impl World {
         let (Some(taker), Some(giver)) = (self.nodes.get(&taker), self.nodes.get(&giver)) else {
             return false;
         };
-        giver.troubles < TROUBLES_MAX && (taker.node.is_local || !giver.node.is_local)
+        let reaches = taker.node.is_local || !giver.node.is_local;
+        reaches && !giver.node.is_mute && giver.troubles < TROUBLES_MAX
     }
 }
 
@@ -160,6 +163,13 @@ impl Spread {
     pub fn join(&mut self, node: PeerId, about: Node) {
         self.leave(node);
         self.world.nodes.insert(node, Known { node: about, troubles: 0 });
+    }
+
+    /// A node gives nothing to others.
+    pub fn mute(&mut self, node: PeerId) {
+        if let Some(known) = self.world.nodes.get_mut(&node) {
+            known.node.is_mute = true;
+        }
     }
 
     /// A node is gone, with all that it had.
@@ -199,7 +209,7 @@ impl Spread {
         let giver = blob.need(node, order, received, &self.world);
         match (shortfall, giver) {
             (Shortfall::Wrong, Some(Giver::Client)) if blob.is_pure(node) => {
-                self.steps.push(Step::Refuse { node, digest });
+                self.steps.push(Step::Refuse { node, name });
                 return self.remove(node, digest);
             }
             (Shortfall::Wrong, giver) => {

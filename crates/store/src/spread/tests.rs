@@ -69,7 +69,7 @@ fn a_group_gets_it_once_from_elsewhere() {
     let mut spread = spread(2, Topology::Groups);
     for node in 0..6 {
         let group = Some(if node < 3 { "a" } else { "b" }.to_owned());
-        spread.join(PeerId(node), Node { group, is_local: false });
+        spread.join(PeerId(node), Node { group, ..Node::default() });
         need(&mut spread, node);
     }
     let expected = [(0, None), (1, Some(0)), (2, Some(0)), (3, None), (4, Some(3)), (5, Some(3))];
@@ -87,7 +87,7 @@ fn a_group_gets_it_once_from_elsewhere() {
 #[test]
 fn nobody_asks_whom_he_cannot_reach() {
     let mut spread = spread(1, Topology::Peers);
-    spread.join(PeerId(0), Node { group: None, is_local: true });
+    spread.join(PeerId(0), Node { is_local: true, ..Node::default() });
     spread.join(PeerId(1), Node::default());
     need(&mut spread, 0);
     need(&mut spread, 1);
@@ -108,7 +108,7 @@ fn wrong_bytes_of_a_node_come_from_the_client_and_those_of_the_client_are_refuse
     spread.need(PeerId(1), NAME, 0, Shortfall::Wrong);
     assert_eq!(givers(&mut spread), [(1, None)]);
     spread.need(PeerId(1), NAME, 0, Shortfall::Wrong);
-    let refuse = Step::Refuse { node: PeerId(1), digest: NAME.digest };
+    let refuse = Step::Refuse { node: PeerId(1), name: NAME };
     assert_eq!(spread.take_steps(), [refuse]);
 }
 
@@ -244,7 +244,7 @@ proptest! {
     ) {
         let about = |(group, is_local): &(u8, bool)| {
             let group = (*group > 0).then(|| group.to_string());
-            Node { group, is_local: *is_local }
+            Node { group, is_local: *is_local, ..Node::default() }
         };
         let abouts: Vec<Node> = abouts.iter().map(about).collect();
         let mut model = Model { spread: spread(fanout, topology), nodes: BTreeMap::new() };

@@ -1,0 +1,146 @@
+//! The depot of a lease: a thread of its own that gives blobs to other nodes, fetches them there, and checks what came.
+//!
+//! It never holds the engine's lock, nor the store's while bytes move. The engine leaves orders for it and finds its news,
+//! on a board between them; each wakes the other.
+
+mod arrivals;
+mod fetches;
+mod line;
+mod takers;
+#[cfg(test)]
+mod tests;
+mod warden;
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gristmill_store::Store;
+use gristmill_transport::{ChannelError, Identity, Listener, Sleeper, Waker};
+use gristmill_wire::peer::Shortfall;
+use gristmill_wire::{BlobName, Digest};
+
+use warden::Warden;
+
+/// What the engine wants of its depot.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// Bytes came over the engine's link.
+    Follow,
+    /// A blob is to be fetched at an address; none: not any more, and it is to be said how much of it came.
+    Fetch(BlobName, String),
+    /// A blob is to be read back from disk.
+    Restore(BlobName),
+    /// Nobody waits for a blob any more.
+    Forget(Digest),
+}
+
+/// What the depot tells its engine.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// All of a blob is here.
+    Here {
+        /// Which.
+        digest: Digest,
+        /// Bytes that came from other nodes; none: it was here all the time, on disk.
+        fetched: Option<u64>,
+    },
+    /// A blob does not come any more.
+    Lacks {
+        /// Which.
+        name: BlobName,
+        /// Bytes that came.
+        received: u64,
+        /// What became of its source.
+        shortfall: Shortfall,
+        /// The same in words.
+        text: String,
+    },
+    /// Blobs went for which there is no room.
+    Gone(Vec<Digest>),
+}
+
+#[derive(Debug, Default)]
+struct Notes {
+    orders: Vec<Order>,
+    news: Vec<News>,
+    is_over: bool,
+}
+
+/// What the engine and its depot leave for each other.
+#[derive(Debug)]
+struct Board {
+    notes: Mutex<Notes>,
+    /// Wakes whoever takes the news.
+    engine: Waker,
+}
+
+impl Board {
+    fn look(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, news: News) {
+        self.look().news.push(news);
+        self.engine.wake();
+    }
+}
+
+/// The engine's end of a depot. Its end is the depot's.
+#[derive(Debug)]
+pub(crate) struct Depot {
+    board: Arc<Board>,
+    waker: Waker,
+    port: u16,
+}
+
+impl Depot {
+    /// Starts a depot over a store, for other nodes if it can prove itself to them; `engine` wakes whoever takes its news.
+    ///
+    /// # Errors
+    /// The system has no descriptors or threads left.
+    pub fn start(store: Store, sibling: Option<&Identity>, engine: Waker) -> io::Result<Self> {
+        let sleeper = Sleeper::new()?;
+        let waker = sleeper.waker();
+        // Where nobody can listen others cannot fetch here, and the rest works.
+        let listener = sibling.and_then(|identity| listen(identity).ok());
+        let port = listener.as_ref().map_or(0, |listener| listener.address().port());
+        let board = Arc::new(Board { notes: Mutex::new(Notes::default()), engine });
+        let warden = Warden::new(store, Arc::clone(&board), sleeper, (listener, sibling.cloned()));
+        let builder = std::thread::Builder::new().name("gristmill-depot".to_owned());
+        builder.spawn(move || warden.run())?;
+        Ok(Self { board, waker, port })
+    }
+
+    /// Where other nodes get blobs from this one; 0: nowhere.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Leaves an order.
+    pub fn order(&self, order: Order) {
+        self.board.look().orders.push(order);
+        self.waker.wake();
+    }
+
+    /// What happened since this was asked last.
+    pub fn take_news(&self) -> Vec<News> {
+        std::mem::take(&mut self.board.look().news)
+    }
+}
+
+impl Drop for Depot {
+    fn drop(&mut self) {
+        self.board.look().is_over = true;
+        self.waker.wake();
+    }
+}
+
+/// Listens at any free port of all addresses: which of them others can reach is for them to find out.
+fn listen(identity: &Identity) -> Result<Listener, ChannelError> {
+    let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+    Listener::bind(any, identity.clone()).or_else(|_| {
+        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        Listener::bind(any, identity.clone())
+    })
+}

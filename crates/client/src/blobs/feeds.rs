@@ -1,0 +1,88 @@
+//! Blobs that one link's other end is given, a piece of each in turn.
+
+use std::collections::VecDeque;
+
+use gristmill_shm::BlockPart;
+use gristmill_wire::Digest;
+use gristmill_wire::peer::Piece;
+
+/// Bytes of a piece: what a slow link takes in a few milliseconds, so that tasks get in between.
+const PIECE_SIZE: u64 = 128 << 10;
+
+/// One blob.
+#[derive(Debug)]
+struct Feed {
+    digest: Digest,
+    part: BlockPart,
+    offset: u64,
+}
+
+/// Blobs that one link's other end is given.
+#[derive(Debug, Default)]
+pub struct Feeds(VecDeque<Feed>);
+
+impl Feeds {
+    /// Whether there is nothing to give.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Gives a blob, from its byte `offset` on.
+    pub fn give(&mut self, digest: Digest, part: BlockPart, offset: u64) {
+        self.cease(digest);
+        self.0.push_back(Feed { digest, part, offset });
+    }
+
+    /// Gives a blob no more.
+    pub fn cease(&mut self, digest: Digest) {
+        self.0.retain(|feed| feed.digest != digest);
+    }
+
+    /// Appends the next piece; gives its bytes. `None`: there is nothing to give.
+    pub fn next_piece(&mut self, out: &mut Vec<u8>) -> Option<u64> {
+        let mut feed = self.0.pop_front()?;
+        let left = feed.part.range().size.saturating_sub(feed.offset);
+        let count = left.min(PIECE_SIZE);
+        let size = usize::try_from(count).unwrap_or(0);
+        Piece::write(out, (feed.digest, feed.offset), size, |space| {
+            let _all = feed.part.read_at(feed.offset, space);
+        });
+        feed.offset += count;
+        if count < left {
+            self.0.push_back(feed);
+        }
+        Some(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gristmill_shm::ClientArena;
+    use gristmill_wire::peer::{MessageKind, Messages};
+
+    #[test]
+    fn blobs_take_turns_and_come_whole() {
+        let arena = ClientArena::create(0).expect("an arena");
+        let bytes = |seed: u8| vec![seed; 300_000];
+        let mut feeds = Feeds::default();
+        for seed in [1, 2] {
+            feeds.give(Digest([seed; 32]), arena.store(&bytes(seed)).expect("a block"), 0);
+        }
+        feeds.give(Digest([2; 32]), arena.store(&bytes(2)).expect("a block"), 299_999);
+        let (mut order, mut count) = (Vec::new(), [0; 3]);
+        let mut out = Vec::new();
+        while feeds.next_piece(&mut out).is_some() {
+            let (kind, body) = Messages::new(&out).next().expect("one").expect("whole");
+            assert_eq!(kind, MessageKind::Piece);
+            let piece = Piece::read(body).expect("it decodes");
+            let seed = piece.digest.0[0];
+            assert!(piece.bytes.iter().all(|&byte| byte == seed));
+            order.push(seed);
+            count[usize::from(seed)] += piece.bytes.len();
+            out.clear();
+        }
+        assert_eq!((order, count), (vec![1, 2, 1, 1], [0, 300_000, 1]));
+    }
+}

@@ -1,0 +1,118 @@
+//! What a program's client has to give: the blobs that its tasks name, and the plan of who gets them from whom.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use gristmill_core::Payload;
+use gristmill_shm::BlockPart;
+use gristmill_store::Spread;
+use gristmill_wire::{BlobName, Digest, PeerId};
+
+use crate::bundle::Bundle;
+use crate::client::Call;
+use crate::lanes::Lanes;
+
+/// A blob that tasks name.
+#[derive(Debug, Default)]
+struct Held {
+    /// Blocks that have its bytes, each with how many tasks name it there. More than one only where the program can write
+    /// to some of them: what is behind the end of their tasks is nobody's business.
+    blocks: Vec<(BlockPart, usize)>,
+}
+
+/// What a client has to give.
+#[derive(Debug, Default)]
+pub(crate) struct Giving {
+    pub spread: Spread,
+    held: HashMap<Digest, Held>,
+    /// Where nodes give blobs to other nodes.
+    pub addresses: HashMap<PeerId, SocketAddr>,
+}
+
+impl Giving {
+    /// A task names a blob, whose bytes are in `part`; gives the block that the task is to keep: one for all where nobody
+    /// can write to it.
+    pub fn hold(&mut self, name: BlobName, part: BlockPart) -> BlockPart {
+        let held = self.held.entry(name.digest).or_default();
+        if held.blocks.is_empty() {
+            self.spread.hold(name);
+        }
+        let is_same = |other: &BlockPart| !other.is_exposed() || other.range() == part.range();
+        if let Some((block, count)) = held.blocks.iter_mut().find(|(block, _)| is_same(block)) {
+            *count += 1;
+            return block.clone();
+        }
+        held.blocks.push((part.clone(), 1));
+        part
+    }
+
+    fn release(&mut self, digest: Digest, part: &BlockPart) {
+        let Some(held) = self.held.get_mut(&digest) else { return };
+        if let Some((_, count)) =
+            held.blocks.iter_mut().find(|(block, _)| block.range() == part.range())
+        {
+            *count -= 1;
+        }
+        held.blocks.retain(|(_, count)| *count > 0);
+        if held.blocks.is_empty() {
+            self.held.remove(&digest);
+            self.spread.release(digest);
+        }
+    }
+
+    /// The task whose arguments these were is final.
+    #[cold]
+    pub fn release_all(&mut self, arguments: &Bundle) {
+        for (part, name) in arguments.named_parts() {
+            if let Some(name) = name {
+                self.release(name.digest, part);
+            }
+        }
+    }
+
+    /// A block that has a blob's bytes: one that nobody can write to, if there is one.
+    pub fn part(&self, digest: Digest) -> Option<&BlockPart> {
+        let blocks = &self.held.get(&digest)?.blocks;
+        let safe = blocks.iter().find(|(block, _)| !block.is_exposed());
+        safe.or(blocks.last()).map(|(block, _)| block)
+    }
+}
+
+impl Lanes {
+    /// The payload of a call with blocks, of which those with a name travel by that.
+    pub fn take_arguments(&mut self, call: &Call<'_>, names: Vec<Option<BlobName>>) -> Payload {
+        let mut parts = call.parts.to_vec();
+        for (part, name) in parts.iter_mut().zip(&names) {
+            if let Some(name) = *name {
+                *part = self.giving.hold(name, part.clone());
+            }
+        }
+        self.bundles.insert_named(call.payload, parts, names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gristmill_shm::ClientArena;
+
+    #[test]
+    fn a_blob_is_held_once_for_all_tasks_unless_it_can_be_written_to() {
+        let arena = ClientArena::create(0).expect("an arena");
+        let name = BlobName { digest: Digest([1; 32]), size: 4 };
+        let store = || arena.store(b"same").expect("a block");
+        let mut giving = Giving::default();
+        let exposed = store();
+        exposed.expose();
+        let kept: Vec<_> = [exposed, store(), store()].map(|part| giving.hold(name, part)).into();
+        assert_ne!(kept[0].range(), kept[1].range());
+        assert_eq!(kept[1].range(), kept[2].range());
+        assert_eq!(arena.live_count(), 2, "the third one's own block is gone");
+        giving.release(name.digest, &kept[1]);
+        assert_eq!(giving.part(name.digest).expect("held").range(), kept[1].range());
+        giving.release(name.digest, &kept[2]);
+        assert_eq!(giving.part(name.digest).expect("held").range(), kept[0].range());
+        giving.release(name.digest, &kept[0]);
+        assert!(giving.part(name.digest).is_none());
+    }
+}

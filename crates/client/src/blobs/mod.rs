@@ -1,0 +1,22 @@
+//! Blobs: large parts of arguments, which travel by name, once for each node at most, and from node to node.
+//!
+//! A program's client names them, holds them while a task that names them is not final, and plans who gives them to whom.
+//! A lease's engine takes tasks that name what it lacks, has these wait, and says what it needs. States and races:
+//! `README.md` beside this file.
+
+mod depot;
+mod feeds;
+mod giving;
+mod naming;
+mod options;
+mod taking;
+mod traffic;
+mod work;
+
+pub use feeds::Feeds;
+pub use options::BlobOptions;
+pub use traffic::BlobTraffic;
+
+pub(crate) use giving::Giving;
+pub(crate) use naming::names_of;
+pub(crate) use taking::Taking;

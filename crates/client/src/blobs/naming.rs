@@ -1,0 +1,22 @@
+//! Which parts of arguments are blobs, and what they are called.
+
+use gristmill_shm::BlockPart;
+use gristmill_store::digest_of;
+use gristmill_wire::BlobName;
+
+/// Smaller parts travel with their tasks, bytes: a name saves less than it costs, as the first task has to wait until the
+/// blob was asked for.
+const BLOB_MIN: usize = 1 << 20;
+
+/// What the blobs among some parts are called, in the parts' order; empty where there is none. Hashes what was not hashed
+/// before, a second for each gigabyte or less.
+pub(crate) fn names_of(parts: &[BlockPart]) -> Vec<Option<BlobName>> {
+    if parts.iter().all(|part| part.size() < BLOB_MIN) {
+        return Vec::new();
+    }
+    let name = |part: &BlockPart| {
+        let size = part.range().size;
+        (part.size() >= BLOB_MIN).then(|| BlobName { digest: digest_of(part), size })
+    };
+    parts.iter().map(name).collect()
+}
