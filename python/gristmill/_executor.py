@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from gristmill._completion import Registry
+    from gristmill._nodes.blobs import Blobs
     from gristmill._nodes.placement import Placement
 
     R = TypeVar("R")
@@ -62,6 +63,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
     :param memory: what tasks may ask for together, bytes or a text such as ``"64GB"``; all of this machine's if not
         given. With ``nodes`` what each node is asked for.
     :param gpus: GPUs that tasks may ask for; all that are found if not given. With ``nodes`` those of each node.
+    :param blobs: how large arguments come to nodes (``gristmill.on.Blobs``).
 
     Workers start with the first task. A worker's world is the caller's at that time: working directory, ``sys.path``,
     environment, umask, locale and warning filters; ``logging`` is unconfigured and random seeds differ per worker.
@@ -88,6 +90,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         nodes: Placement | Sequence[str] | None = None,
         memory: int | str | None = None,
         gpus: int | None = None,
+        blobs: Blobs | None = None,
     ) -> None:
         if max_workers is not None and max_workers <= 0:
             raise ValueError("max_workers must be greater than 0")
@@ -99,6 +102,8 @@ class Executor(_native.Engine, concurrent.futures.Executor):
             raise ValueError(f'start must be "fork" or "spawn", not {start!r}')
         if when_full not in ("block", "raise"):
             raise ValueError(f'when_full must be "block" or "raise", not {when_full!r}')
+        if blobs is not None and nodes is None:
+            raise ValueError("blobs are for executors with nodes")
         self._initializer = (initializer, initargs)
         self._preload = tuple(preload)
         self._max_workers = max_workers or _native.cpu_count()
@@ -112,6 +117,8 @@ class Executor(_native.Engine, concurrent.futures.Executor):
             "memory": 0 if memory is None else _resources.size(memory),
             "gpus": _ALL_GPUS if gpus is None else gpus,
             "duration_s": None,
+            "blob_memory": blobs and blobs.memory,
+            "blob_disk": blobs and blobs.disk,
         }
         self._spin_us = spin_us if spin_us is not None else _default_spin_us()
         if nodes is not None:
@@ -131,6 +138,8 @@ class Executor(_native.Engine, concurrent.futures.Executor):
             block_when_full=when_full == "block",
             has_nodes=nodes is not None,
             **self._supply,
+            fanout=blobs.fanout if blobs else 2,
+            topology=blobs.topology if blobs else "peers",
         )
         self._maps: weakref.WeakSet[Any] = weakref.WeakSet()
         self._number = next(_numbers)

@@ -138,6 +138,8 @@ class Engine:
         has_nodes: bool = ...,
         memory: int = ...,
         gpus: int = ...,
+        fanout: int = ...,
+        topology: str = ...,
     ) -> None: ...
     def _kick(self) -> None: ...
     def _open_door(
@@ -155,6 +157,8 @@ class Engine:
         memory: int,
         gpus: int,
         duration_s: float | None,
+        blob_memory: int | None,
+        blob_disk: int | None,
         beat_s: float,
         expiry_s: float,
     ) -> str | None: ...

@@ -6,6 +6,7 @@ when it has finished.
 
 from __future__ import annotations
 
+from gristmill._nodes.blobs import Blobs
 from gristmill._nodes.local import LocalNodes
 from gristmill._nodes.placement import Placement
 from gristmill._nodes.standing import StandingNodes
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from gristmill._nodes.block_status import ErrorHandler
 
 __all__ = [
+    "Blobs",
     "LocalNodes",
     "Placement",
     "StandingNodes",

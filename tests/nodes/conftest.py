@@ -13,7 +13,14 @@ MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
 
 
 #: Modules whose tests lose no node: a machine that is busy with other things may be silent for longer than usual.
-PATIENT = ("test_nodes", "test_draining", "test_nested_across", "test_standing_nodes", "test_top")
+PATIENT = (
+    "test_blobs",
+    "test_nodes",
+    "test_draining",
+    "test_nested_across",
+    "test_standing_nodes",
+    "test_top",
+)
 
 
 @pytest.fixture(scope="module", autouse=True)

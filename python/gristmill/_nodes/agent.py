@@ -43,6 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     names = f"%{HOST} is its host name, %{RANK} the number of its rank"
     add("--name", default=HOST, help=f"what this node is called; {names}")
     add("--label", action="append", default=[], metavar="NAME=VALUE")
+    add(
+        "--group",
+        metavar="NAME",
+        help="nodes that it is near to, which large arguments reach once (the label group)",
+    )
     add("--quiet", action="store_true", help="says nothing unless something is wrong")
     _add_sizes(parser)
     _add_times(parser)
@@ -152,6 +157,11 @@ def _choose(addresses: list[str], patience_s: float | None) -> list[str] | None:
     return None if found is None else [found]
 
 
+def _labels(options: argparse.Namespace) -> list[str]:
+    group = [f"group={options.group}"] if options.group else []
+    return [*options.label, *group]
+
+
 def _serve(
     options: argparse.Namespace,
     key: str,
@@ -177,7 +187,7 @@ def _serve(
         workers=part.workers,
         memory=part.memory,
         gpus=part.gpus,
-        labels="\n".join(options.label),
+        labels="\n".join(_labels(options)),
         patience_s=patience_s,
         walltime_s=handing.time_left(options.walltime),
         drain_s=_drain(options),

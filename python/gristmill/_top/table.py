@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 _ENDS = ("succeeded", "failed", "cancelled", "timed_out", "dependency_failed", "lost", "refused")
 _HEAD = (
     f"{'node':<20} {'state':<10} {'workers':>7} {'running':>8} {'waiting':>8} {'busy':>6} {'rtt':>9} "
-    f"{'sent/s':>9} {'recv/s':>9}"
+    f"{'sent/s':>9} {'recv/s':>9} {'fetched/s':>9}"
 )
 
 
@@ -44,9 +44,11 @@ def _node(before: dict[str, Any], node: dict[str, Any], seconds: float) -> str:
         _short(max(0, node[name] - before[name]) / seconds)
         for name in ("sent_bytes", "received_bytes")
     )
+    fetched = node["blob_bytes"]["fetched"] - before["blob_bytes"]["fetched"]
     return (
         f"{node['name'][:20]:<20} {state:<10} {node['workers']:>7} {node['running']:>8} {node['waiting']:>8} "
-        f"{min(busy, 9.99):>6.0%} {'-' if trip is None else f'{trip * 1e3:.2f} ms':>9} {sent:>9} {received:>9}"
+        f"{min(busy, 9.99):>6.0%} {'-' if trip is None else f'{trip * 1e3:.2f} ms':>9} {sent:>9} {received:>9} "
+        f"{_short(max(0, fetched) / seconds):>9}"
     )
 
 

@@ -1,0 +1,186 @@
+"""Large arguments on nodes: each goes to a node once, nodes give it to each other, and wrong bytes reach no task."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from gristmill import Executor, GristmillError, array, on
+from gristmill._nodes.local import LocalNodes
+
+import calls
+from stage import Gate
+
+numpy = pytest.importorskip("numpy")
+
+MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
+
+#: Bytes of an argument.
+SIZE = 16 << 20
+
+
+def content(seed: int = 0, size: int = SIZE) -> numpy.ndarray:
+    """Bytes that are others for each seed."""
+    made: numpy.ndarray = numpy.random.default_rng(seed).integers(0, 256, size, dtype=numpy.uint8)
+    return made
+
+
+def wait_for_nodes(executor: Executor, count: int) -> None:
+    """Looks until so many nodes are there; the watchdog ends a look that never finds them."""
+    while len([node for node in executor._nodes() if node["connected"]]) < count:
+        executor.submit(calls.nothing).result()
+
+
+def run_everywhere(executor: Executor, gate: Gate, count: int, argument: numpy.ndarray) -> None:
+    """Has as many tasks with the argument run at the same time as there are workers."""
+    wait_for_nodes(executor, count)
+    futures = [executor.submit(calls.enter, gate.path, argument) for _ in range(count)]
+    for _ in futures:
+        gate.wait_entered()
+    gate.open(count)
+    for future in futures:
+        assert numpy.array_equal(future.result(), argument)
+
+
+def counts(executor: Executor) -> dict[str, int]:
+    stats = executor.stats()
+    return {
+        name.removeprefix("blob_bytes_"): stats[name]
+        for name in stats
+        if name.startswith("blob_bytes_")
+    }
+
+
+def test_an_argument_leaves_the_program_once_however_many_nodes_need_it(
+    make_nodes: MakeNodes, gate: Gate
+) -> None:
+    executor, _ = make_nodes(4, 1, blobs=on.Blobs(fanout=1))
+    run_everywhere(executor, gate, 4, content())
+    expected = {"named": 4 * SIZE, "given": SIZE, "fetched": 3 * SIZE, "passed_on": 3 * SIZE}
+    assert counts(executor) == {**expected, "saved": 3 * SIZE}
+    nodes = [node["blob_bytes"] for node in executor._nodes()]
+    assert sorted(node["given"] for node in nodes) == [0, 0, 0, SIZE]
+    assert sorted(node["fetched"] for node in nodes) == [0, SIZE, SIZE, SIZE]
+
+
+def test_as_many_nodes_as_are_allowed_get_it_from_the_program(
+    make_nodes: MakeNodes, gate: Gate
+) -> None:
+    executor, _ = make_nodes(4, 1)
+    run_everywhere(executor, gate, 4, content())
+    found = counts(executor)
+    assert SIZE <= found["given"] <= 2 * SIZE
+    assert found["given"] + found["fetched"] == 4 * SIZE
+
+
+def test_nodes_that_need_it_again_have_it(make_nodes: MakeNodes, gate: Gate) -> None:
+    executor, _ = make_nodes(2, 1)
+    run_everywhere(executor, gate, 2, content())
+    before = counts(executor)
+    run_everywhere(executor, gate, 2, content())
+    after = counts(executor)
+    assert after["named"] == before["named"] + 2 * SIZE
+    assert (after["given"], after["fetched"]) == (before["given"], before["fetched"])
+
+
+def test_only_the_program_gives_if_that_is_wanted(make_nodes: MakeNodes, gate: Gate) -> None:
+    executor, _ = make_nodes(3, 1, blobs=on.Blobs(topology="client"))
+    run_everywhere(executor, gate, 3, content())
+    found = counts(executor)
+    assert (found["given"], found["fetched"]) == (3 * SIZE, 0)
+
+
+class Grouped(LocalNodes):
+    """Nodes of one group."""
+
+    options = ("--group", "rack")
+
+
+def test_a_group_gets_it_once_from_elsewhere(make_nodes: MakeNodes, gate: Gate) -> None:
+    executor, _ = make_nodes(3, 1, kind=Grouped, blobs=on.Blobs(topology="groups"))
+    run_everywhere(executor, gate, 3, content())
+    found = counts(executor)
+    assert (found["given"], found["fetched"]) == (SIZE, 2 * SIZE)
+
+
+def test_an_argument_that_was_changed_before_it_was_sent_reaches_no_task(
+    make_nodes: MakeNodes,
+) -> None:
+    executor, _ = make_nodes(1, 1)
+    shared = array(SIZE, numpy.uint8, executor=executor)
+    shared[...] = content()
+    refused = executor.options(views=True).submit(calls.same, shared)
+    shared[0] ^= 1
+    with pytest.raises(GristmillError, match="was changed after its task was submitted"):
+        refused.result()
+    again = executor.options(views=True).submit(numpy.sum, shared)
+    assert again.result() == shared.sum()
+
+
+def spilled(placement: LocalNodes) -> bool:
+    """Whether the agent has its file without a name."""
+    folder = f"/proc/{placement.agents[0].pid}/fd"
+    links = [os.readlink(os.path.join(folder, name)) for name in os.listdir(folder)]
+    return any("/gristmill-" in link and link.endswith("(deleted)") for link in links)
+
+
+def test_what_is_above_the_limit_goes_to_disk_and_comes_back(make_nodes: MakeNodes) -> None:
+    blobs = on.Blobs(memory=SIZE, disk=4 * SIZE)
+    executor, placement = make_nodes(1, 1, blobs=blobs)
+    for seed in (0, 1, 2):
+        assert executor.submit(numpy.sum, content(seed)).result() == content(seed).sum()
+    while not spilled(placement):
+        executor.submit(calls.nothing).result()
+    for seed in (0, 1, 2):
+        assert executor.submit(numpy.sum, content(seed)).result() == content(seed).sum()
+    assert counts(executor)["given"] == 3 * SIZE
+
+
+def test_without_a_disk_it_is_given_again(make_nodes: MakeNodes) -> None:
+    executor, placement = make_nodes(1, 1, blobs=on.Blobs(memory=0, disk=0))
+    given = 0
+    # What no task uses goes within a second.
+    while given < 2 * SIZE:
+        assert executor.submit(numpy.sum, content()).result() == content().sum()
+        given = counts(executor)["given"]
+    assert not spilled(placement)
+
+
+def test_a_task_that_waits_for_its_argument_is_cancelled(make_nodes: MakeNodes) -> None:
+    executor, _ = make_nodes(1, 1)
+    wait_for_nodes(executor, 1)
+    futures = [executor.submit(calls.same, content(seed)) for seed in range(4)]
+    cancelled = [future.cancel() for future in futures]
+    for future, was_cancelled in zip(futures, cancelled, strict=True):
+        assert future.cancelled() == was_cancelled
+    assert executor.submit(calls.same, 1).result() == 1
+
+
+def test_results_of_large_arguments_go_on_to_dependants(make_nodes: MakeNodes) -> None:
+    executor, _ = make_nodes(2, 1)
+    argument = content()
+    parents = [executor.submit(numpy.add, argument, number) for number in range(3)]
+    total = executor.submit(calls.total, parents)
+    expected = sum(numpy.add(argument, number) for number in range(3))
+    assert numpy.array_equal(total.result(), expected)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"fanout": 0}, "fanout must be at least 1"),
+        ({"topology": "star"}, 'topology must be one of "client"'),
+        ({"memory": -1}, "memory must not be negative"),
+        ({"disk": -1}, "disk must not be negative"),
+    ],
+)
+def test_settings_are_checked_where_they_are_made(settings: dict[str, object], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        on.Blobs(**settings)  # type: ignore[arg-type]
+
+
+def test_settings_without_nodes_are_refused() -> None:
+    with pytest.raises(ValueError, match="blobs are for executors with nodes"):
+        Executor(blobs=on.Blobs())
