@@ -35,6 +35,8 @@ struct Member {
     distrusts: bool,
     /// All bytes that it has came from the client.
     is_pure: bool,
+    /// The client was the last one that it got any from.
+    is_copy: bool,
 }
 
 /// A blob.
@@ -45,6 +47,8 @@ pub(super) struct Blob {
     pub is_held: bool,
     /// How many get it from the client.
     takers: u32,
+    /// How many have it, or are getting it, from the client.
+    copies: u32,
     members: BTreeMap<PeerId, Member>,
     /// Those that wait, by order.
     waiting: BTreeMap<u64, PeerId>,
@@ -58,6 +62,7 @@ impl Blob {
             name,
             is_held: false,
             takers: 0,
+            copies: 0,
             members: BTreeMap::new(),
             waiting: BTreeMap::new(),
             open: BTreeSet::new(),
@@ -85,6 +90,7 @@ impl Blob {
             failed: BTreeSet::new(),
             distrusts: false,
             is_pure: false,
+            is_copy: false,
         });
         member.received = received;
         self.enter(node, Stage::Waiting, world)
@@ -129,7 +135,8 @@ impl Blob {
             self.enter(orphan, Stage::Asked, world);
         }
         self.enter(node, Stage::Asked, world);
-        self.members.remove(&node);
+        let member = self.members.remove(&node);
+        self.copies -= u32::from(member.is_some_and(|member| member.is_copy));
         orphans
     }
 
@@ -145,10 +152,7 @@ impl Blob {
                 }
                 if let Some(giver) = self.choose(node, world) {
                     self.enter(node, Stage::From(giver), world);
-                    let member = self.members.get_mut(&node).expect("who waits is a member");
-                    let was_pure = member.is_pure || member.received == 0;
-                    member.is_pure = was_pure && giver == Giver::Client;
-                    assigned.push((node, giver, member.received));
+                    assigned.push((node, giver, self.note_giver(node, giver)));
                 }
             }
             // Who gets it can give it on, maybe to somebody who came before.
@@ -158,11 +162,24 @@ impl Blob {
         }
     }
 
+    /// Notes whom a node gets it from now; gives the bytes that it has.
+    fn note_giver(&mut self, node: PeerId, giver: Giver) -> u64 {
+        let is_copy = giver == Giver::Client;
+        let member = self.members.get_mut(&node).expect("who waits is a member");
+        member.is_pure = is_copy && (member.is_pure || member.received == 0);
+        let was_copy = std::mem::replace(&mut member.is_copy, is_copy);
+        let received = member.received;
+        self.copies += u32::from(is_copy);
+        self.copies -= u32::from(was_copy);
+        received
+    }
+
     fn client_is_open(&self, world: &World) -> bool {
         self.is_held && self.takers < world.options.fanout
     }
 
-    /// Whom a node that waits is to get it from: who has all of it, else the client, else who gets it himself.
+    /// Whom a node that waits is to get it from: who has all of it, else who gets it himself. The client is asked before
+    /// those until it has given as many copies as it may give at a time, and else in the end only: its link is everybody's.
     fn choose(&self, node: PeerId, world: &World) -> Option<Giver> {
         let client = self.client_is_open(world).then_some(Giver::Client);
         if world.options.topology == Topology::Client || self.members[&node].distrusts {
@@ -180,7 +197,9 @@ impl Blob {
             }
         }
         match open.next() {
-            Some(&(true, _, giver)) => client.or(Some(Giver::Node(giver))),
+            Some(&(true, _, giver)) => {
+                client.filter(|_| self.copies < world.options.fanout).or(Some(Giver::Node(giver)))
+            }
             Some(&(false, _, giver)) => Some(Giver::Node(giver)),
             None => client,
         }
@@ -276,10 +295,13 @@ impl Blob {
             u32::try_from(self.members.values().filter(is_from).count()).expect("few nodes")
         };
         assert_eq!(self.takers, takers(Giver::Client), "the client's takers are counted");
+        let copies = self.members.values().filter(|member| member.is_copy).count();
+        assert_eq!(self.copies as usize, copies, "the client's copies are counted");
         assert!(self.takers <= fanout, "the client gives to as many as it may");
         for (&node, member) in &self.members {
             assert!(world.nodes.contains_key(&node), "a member is there");
             assert_eq!(member.takers, takers(Giver::Node(node)), "its takers are counted");
+            assert!(!matches!(member.stage, Stage::From(Giver::Client)) || member.is_copy);
             assert!(member.takers <= fanout, "it gives to as many as it may");
             let is_waiting = self.waiting.get(&member.order) == Some(&node);
             assert_eq!(is_waiting, member.stage == Stage::Waiting, "who waits is in line");

@@ -53,6 +53,20 @@ fn who_has_all_of_it_is_asked_before_the_client() {
 }
 
 #[test]
+fn the_client_gives_no_more_copies_than_it_has_to() {
+    let mut spread = spread(1, Topology::Peers);
+    for node in 0..3 {
+        spread.join(PeerId(node), Node::default());
+    }
+    need(&mut spread, 0);
+    need(&mut spread, 1);
+    let _ = spread.have(PeerId(0), NAME.digest);
+    // The first one gives to the second one, who can give it on; the client has nothing to do.
+    need(&mut spread, 2);
+    assert_eq!(givers(&mut spread), [(0, None), (1, Some(0)), (2, Some(1))]);
+}
+
+#[test]
 fn only_the_client_gives_if_that_is_wanted() {
     let mut spread = spread(2, Topology::Client);
     for node in 0..4 {
