@@ -21,5 +21,5 @@ with Executor(nodes=on.hosts(sys.argv[2], key=sys.argv[1])) as executor:
 def test_a_node_is_there_while_a_large_argument_or_result_is_under_way(cluster: Cluster) -> None:
     cluster.limit(_RATE)
     with agents(cluster) as (addresses, key):
-        program = [sys.executable, "-c", _PROGRAM, key, addresses[0]]
+        program = [sys.executable, "-c", _PROGRAM, str(key), str(addresses[0])]
         assert cluster.login.run(program).stdout.split() == [str(_SIZE)] * 2
