@@ -1,6 +1,6 @@
 //! Why a task does not run yet, in a few sentences.
 
-use gristmill_core::{SlotState, Whereabouts};
+use gristmill_core::{PeerStats, SlotState, Whereabouts};
 use gristmill_wire::{Demand, TaskId, WHOLE_GPU};
 
 use crate::client::Client;
@@ -99,7 +99,13 @@ impl Inner {
         let peers: Vec<_> = self.core.peer_stats().collect();
         for peer in peers.iter().take(NODES_MAX) {
             let name = self.lanes.links.get(peer.peer).map_or("?", |link| &link.name);
-            let state = if peer.is_draining { ", and gets no more" } else { "" };
+            let state = match peer {
+                PeerStats { is_draining: true, .. } => ", and gets no more",
+                PeerStats { is_distrusted: true, .. } => {
+                    ", and gets none for a while, as its workers died again and again"
+                }
+                _ => "",
+            };
             let (tasks, workers) = (peer.in_flight, peer.workers);
             sentences.push(format!("Node {name} has {tasks} tasks for {workers} workers{state}"));
         }

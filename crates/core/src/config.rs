@@ -37,6 +37,10 @@ pub struct Config {
     pub wake_cost_ns: u64,
     /// Cores that workers and the client share.
     pub cores: u32,
+    /// Workers of a peer that die in a row, while none of others do, before it gets nothing for a while.
+    pub peer_deaths_max: u32,
+    /// How long that is at first, and at most: it doubles each time.
+    pub distrust_ns: (u64, u64),
     /// A running task is *long* after this time: nothing stays queued behind it while a worker
     /// idles.
     pub steal_after_ns: u64,
@@ -95,6 +99,8 @@ impl Default for Config {
             cling_ns: 5_000,
             wake_cost_ns: 50_000,
             cores: u32::MAX,
+            peer_deaths_max: 5,
+            distrust_ns: (60_000_000_000, 3_600_000_000_000),
             steal_after_ns: 100_000,
             steal_max: 1024,
             shares_nested_only: false,

@@ -137,6 +137,7 @@ impl Core {
         self.now = now;
         self.polled_at = now;
         self.fire_timers(port);
+        self.regain_trust();
         for slot in &mut self.slots {
             slot.full = false;
         }
@@ -161,6 +162,9 @@ impl Core {
         }
         if self.wants_workers() {
             wake = wake.min(self.backoff_until);
+        }
+        if let Some(when) = self.next_trust() {
+            wake = wake.min(when);
         }
         if let Some(when) = self.next_recall() {
             wake = wake.min(when);

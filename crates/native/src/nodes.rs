@@ -219,6 +219,7 @@ fn describe<'py>(py: Python<'py>, peer: &PeerView) -> PyResult<Bound<'py, PyDict
     let dict = PyDict::new(py);
     dict.set_item("name", &*peer.name)?;
     dict.set_item("connected", peer.is_connected)?;
+    dict.set_item("distrusted", peer.is_distrusted)?;
     dict.set_item("round_trip_s", is_measured.then(|| seconds(peer.round_trip_ns)))?;
     dict.set_item("workers", peer.workers)?;
     dict.set_item("waiting", peer.tasks[0])?;

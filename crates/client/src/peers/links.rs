@@ -36,6 +36,8 @@ pub struct PeerView {
     pub name: Arc<str>,
     /// Whether there is a connection now.
     pub is_connected: bool,
+    /// It gets nothing for a while: its workers died again and again.
+    pub is_distrusted: bool,
     /// From a message to its answer, nanoseconds, at best; `u64::MAX`: not known yet.
     pub round_trip_ns: u64,
     /// Workers that are up there.
@@ -229,6 +231,7 @@ impl Links {
                 peer,
                 name: Arc::clone(&link.name),
                 is_connected: link.is_connected(),
+                is_distrusted: false,
                 round_trip_ns: link.pulse.round_trip_ns,
                 workers: link.pulse.last.workers,
                 tasks: [link.pulse.last.waiting, link.pulse.last.running],

@@ -59,7 +59,10 @@ impl Client {
 
     /// All links, as they are.
     pub fn peers(&self) -> Vec<PeerView> {
-        self.lock().lanes.links.views()
+        let inner = self.lock();
+        let mut views = inner.lanes.links.views();
+        views.iter_mut().for_each(|view| view.is_distrusted = inner.core.is_distrusted(view.peer));
+        views
     }
 
     /// Bytes of blobs that went to nodes and between them since the start.

@@ -79,6 +79,7 @@ impl Core {
             peer.is_joined
                 && !peer.is_draining
                 && !peer.is_congested
+                && !peer.trust.is_lost
                 && peer.has_left(&demand)
                 && peer.has_time_for(run_ns, self.now)
         };

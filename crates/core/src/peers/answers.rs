@@ -83,6 +83,7 @@ impl Core {
         let Some(place) = self.joined_peer(peer) else { return };
         self.peers.get_mut(place).is_draining = true;
         self.peers.settle(place, &self.config);
+        self.regain_trust();
         self.pump(port);
     }
 
@@ -115,10 +116,11 @@ impl Core {
         let run = self.peer_run((place, index), &answer);
         let outcome = match answer.end {
             PeerEnd::Returned(payload) => {
+                self.peers.get_mut(place).trust.confirm();
                 self.finish_run(index, (Status::Succeeded, Content::Payload(payload)), &run, port);
                 AnswerOutcome::Finished(Status::Succeeded)
             }
-            end => self.peer_answered_badly(index, end, &run, port),
+            end => self.peer_answered_badly((place, index), end, &run, port),
         };
         if self.peers.get(place).followers.len > 0 {
             self.pump_followers(place, port);
@@ -159,7 +161,7 @@ impl Core {
 
     fn peer_answered_badly(
         &mut self,
-        index: u32,
+        (place, index): (usize, u32),
         end: PeerEnd,
         run: &Run,
         port: &mut impl Port,
@@ -174,6 +176,9 @@ impl Core {
                 };
             }
             PeerEnd::Lost(report) if !is_stopped => {
+                if report.killed_for.is_none() && report.cause != LossCause::Node {
+                    self.note_death_at(place, port);
+                }
                 return self.lost_at_peer(index, report.into(), port);
             }
             PeerEnd::Stopped | PeerEnd::Lost(_) => (Status::Cancelled, Content::Empty),

@@ -14,6 +14,7 @@ mod levels;
 mod loss;
 mod place;
 mod table;
+mod trust;
 
 pub use answers::{PeerAnswer, PeerEnd};
 pub use place::{Errand, ErrandParents};

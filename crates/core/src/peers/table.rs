@@ -3,6 +3,7 @@
 use gristmill_wire::{Epoch, PeerId};
 
 use super::levels::{Level, Levels};
+use super::trust::Trust;
 use crate::demands::Taken;
 use crate::list::List;
 use crate::{Config, Core};
@@ -44,6 +45,8 @@ pub struct PeerStats {
     pub backlog_ns: u64,
     /// It gets nothing more.
     pub is_draining: bool,
+    /// Its workers died again and again: it gets nothing for a while.
+    pub is_distrusted: bool,
 }
 
 #[derive(Debug)]
@@ -66,6 +69,7 @@ pub(crate) struct Peer {
     pub backlog_ns: u64,
     /// What demanding tasks have of it.
     pub taken: Taken,
+    pub trust: Trust,
     /// Tasks whose unfinished parents it has, which wait for room.
     pub followers: List,
 }
@@ -83,13 +87,14 @@ impl Peer {
         in_flight: List::EMPTY,
         backlog_ns: 0,
         taken: Taken::NONE,
+        trust: Trust::WHOLE,
         followers: List::EMPTY,
     };
 
     /// How much room it has.
     #[inline]
     pub fn level(&self, config: &Config) -> Level {
-        if !self.is_joined || self.is_draining || self.is_congested {
+        if !self.is_joined || self.is_draining || self.is_congested || self.trust.is_lost {
             return Level::Shut;
         }
         let workers = self.offer.workers;
@@ -143,6 +148,10 @@ pub(crate) struct Peers {
     pub levels: Levels,
     /// Tasks that are away.
     pub away: u64,
+    /// Workers of peers that died.
+    pub deaths: u64,
+    /// Peers that get nothing because of that.
+    pub distrusted: u32,
     /// Peers that have more than their workers run.
     pub deep: u32,
     /// Cost of what went to the first of the best list in a row.
@@ -216,8 +225,10 @@ impl Core {
         while self.peers.get(place).followers.len > 0 {
             self.cease_to_follow(self.peers.get(place).followers.head);
         }
+        self.peers.distrusted -= u32::from(self.peers.get(place).trust.is_lost);
         *self.peers.get_mut(place) = Peer::ABSENT;
         self.peers.settle(place, &self.config);
+        self.regain_trust();
     }
 
     /// The peers that are joined.
@@ -230,6 +241,7 @@ impl Core {
                 in_flight: peer.in_flight.len,
                 backlog_ns: peer.backlog_ns,
                 is_draining: peer.is_draining,
+                is_distrusted: peer.trust.is_lost,
             })
         })
     }

@@ -15,3 +15,4 @@ mod nesting;
 mod parting;
 mod placing;
 mod promising;
+mod trusting;
