@@ -132,6 +132,23 @@ def test_a_node_that_was_cut_off_for_too_long_comes_back(make_nodes: MakeNodes) 
     assert placement.agents[0].poll() is None, "it is the same agent, with another lease"
 
 
+def test_a_node_whose_workers_keep_dying_gets_nothing_for_a_while(make_nodes: MakeNodes) -> None:
+    executor, placement = make_nodes(2, 1)
+    wait_for_nodes(executor, 2)
+    bad = descent(placement.agents[0].pid)
+    submit = executor.options(loss_retries=2).submit
+    while not any(node["distrusted"] for node in executor._nodes()):
+        for future in [submit(die_below, bad) for _ in range(4)]:
+            future.exception()
+    assert [submit(die_below, bad).result() for _ in range(50)] == [None] * 50
+
+
+def die_below(keepers: list[int]) -> None:
+    """Dies in a worker that one of these processes has started."""
+    if os.getppid() in keepers:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 def test_a_client_that_dies_takes_its_tasks_on_nodes_with_it(script: Script, gate: Gate) -> None:
     program = """
         import sys
