@@ -127,3 +127,21 @@ fn more_than_the_machine_has_is_refused_with_its_size() {
     let error = client.allocate(usize::MAX / 2).expect_err("nobody has that much");
     assert!(matches!(error, ArenaError::Full { size, .. } if size == (usize::MAX / 2) as u64));
 }
+
+#[test]
+fn a_reserved_block_counts_and_gets_its_pages_bit_by_bit() {
+    let arena = ClientArena::create(0).expect("an arena");
+    let before = arena.resident_size();
+    let part = arena.reserve(1 << 20).expect("a block");
+    assert_eq!(arena.resident_size(), before + (1 << 20));
+    for offset in [0, 5000, 900_000, 1 << 20, 1 << 30] {
+        part.populate(offset, 200_000).expect("there is memory");
+    }
+    assert!(part.write_at((1 << 20) - 3, b"end"));
+    let mut space = [0; 8];
+    assert_eq!((part.read_at((1 << 20) - 3, &mut space), &space[..3]), (3, b"end".as_slice()));
+    assert!(!part.write_at((1 << 20) - 2, b"end"), "it would not fit");
+    assert_eq!(part.read_at(1 << 20, &mut space), 0);
+    drop(part);
+    assert!(arena.reserve(usize::MAX / 2).is_err());
+}

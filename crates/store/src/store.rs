@@ -138,8 +138,17 @@ impl Store {
         }
         drop(state);
         let size = usize::try_from(name.size).unwrap_or(usize::MAX);
-        let part = self.0.arena.allocate(size)?;
+        // Its pages are made by whoever has the time for that.
+        let part = self.0.arena.reserve(size)?;
         Ok(self.lock().enter(name, part))
+    }
+
+    /// A block that takes the place of a blob which cannot be had, for those who are to be told so.
+    ///
+    /// # Errors
+    /// There is no memory at all.
+    pub fn stand_in(&self) -> Result<BlockPart, ArenaError> {
+        self.0.arena.reserve(1)
     }
 
     /// Forgets blobs that nobody uses, those first that were wanted longest ago, until `size` bytes are free or none is

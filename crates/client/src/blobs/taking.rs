@@ -29,10 +29,10 @@ pub(crate) struct Taking {
     pub awaited: HashMap<Digest, Awaited>,
     /// Blobs that the message at hand names and that are not here yet.
     pub lacking: Vec<BlobName>,
-    /// Of these, those that are to be asked for.
-    pub unasked: Vec<BlobName>,
     /// Blobs that went to make room for others.
     pub dropped: Vec<Digest>,
+    /// Blobs for which this node is too small, each with a sentence.
+    pub hopeless: Vec<(Digest, String)>,
 }
 
 impl Taking {
@@ -49,8 +49,8 @@ impl Taking {
             waker,
             awaited: HashMap::new(),
             lacking: Vec::new(),
-            unasked: Vec::new(),
             dropped: Vec::new(),
+            hopeless: Vec::new(),
         }
     }
 
@@ -58,14 +58,20 @@ impl Taking {
     /// see to it.
     pub fn take(&mut self, name: BlobName) -> Result<BlockPart, String> {
         self.start_depot()?;
-        let part = match self.want(name).map_err(|error| error.to_string())? {
-            Want::Here(part) => return Ok(part),
-            Want::Coming(part) => part,
-            Want::Missing(part) => {
-                self.unasked.push(name);
+        let part = match self.want(name) {
+            // It never will: nobody is to try again.
+            Err(error @ ArenaError::Full { size, limit, .. }) if size > limit => {
+                self.hopeless.push((name.digest, error.to_string()));
+                self.store.stand_in().map_err(|error| error.to_string())?
+            }
+            Err(error) => return Err(error.to_string()),
+            Ok(Want::Here(part)) => return Ok(part),
+            Ok(Want::Coming(part)) => part,
+            Ok(Want::Missing(part)) => {
+                self.order(Order::Prepare(name));
                 part
             }
-            Want::OnDisk(part) => {
+            Ok(Want::OnDisk(part)) => {
                 self.order(Order::Restore(name));
                 part
             }
@@ -111,5 +117,24 @@ impl Taking {
     /// No blobs are taken any more.
     pub fn close(&mut self) {
         self.depot = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gristmill_transport::Sleeper;
+
+    #[test]
+    fn what_never_fits_is_told_apart_from_what_does_not_fit_now() {
+        let arena = ClientArena::create(0).expect("an arena");
+        let limits = BlobLimits { memory: 0, disk: 0, directory: std::env::temp_dir() };
+        let waker = Sleeper::new().expect("there are descriptors").waker();
+        let mut taking = Taking::new(arena, limits, None, waker);
+        let name = BlobName { digest: Digest([1; 32]), size: 1 << 60 };
+        assert!(taking.take(name).is_ok(), "those who wait are told");
+        assert_eq!((taking.lacking.len(), taking.hopeless.len()), (1, 1));
+        assert!(taking.hopeless[0].1.contains("do not fit into the arena"));
+        assert!(!taking.store.has(name.digest));
     }
 }

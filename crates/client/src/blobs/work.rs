@@ -7,7 +7,7 @@ use gristmill_wire::peer::{BlobMessage, MessageKind, Piece, Shortfall};
 use gristmill_wire::{BlobName, Digest, FrameError, PeerId, TaskId};
 
 use super::depot::{News, Order};
-use super::taking::Awaited;
+use super::taking::{Awaited, Taking};
 use crate::inner::Inner;
 
 /// What a task raises whose blob is not what its name says.
@@ -40,7 +40,8 @@ impl Inner {
             BlobMessage::Have { digest, fetched } => self.note_blob(peer, digest, fetched),
             BlobMessage::Dropped { digest, text } => {
                 if self.lanes.taking.is_some() {
-                    self.refuse_blob(digest, &text);
+                    // No pickle begins with a one: the layer above knows it for a sentence about an argument.
+                    self.refuse_blob(digest, &format!("\u{1}{text}"));
                 } else {
                     self.lanes.giving.spread.dropped(peer, digest);
                     self.obey_spread();
@@ -150,8 +151,7 @@ impl Inner {
 
 /// The side that takes: a lease's engine.
 impl Inner {
-    /// What the task at hand waits for besides its parents: blobs that it names and that are not here. Who sent it is told
-    /// which of them are needed.
+    /// What the task at hand waits for besides its parents: blobs that it names and that are not here.
     pub(crate) fn promise_blobs(&mut self, peer: PeerId) -> Vec<TaskId> {
         let Some(taking) = &mut self.lanes.taking else { return Vec::new() };
         if taking.lacking.is_empty() {
@@ -163,12 +163,8 @@ impl Inner {
             let awaited = awaited.or_insert_with(|| Awaited { promise: self.core.promise(), peer });
             promises.push(awaited.promise);
         }
-        let (unasked, dropped) =
-            (std::mem::take(&mut taking.unasked), std::mem::take(&mut taking.dropped));
+        let dropped = std::mem::take(&mut taking.dropped);
         self.tell_dropped(peer, dropped);
-        for name in unasked {
-            self.need(peer, name, 0, (Shortfall::None, String::new()));
-        }
         promises
     }
 
@@ -198,23 +194,24 @@ impl Inner {
         }
     }
 
-    /// A blob cannot be had: whoever waits for it fails.
-    fn refuse_blob(&mut self, digest: Digest, text: &str) {
+    /// A blob cannot be had: whoever waits for it raises this.
+    fn refuse_blob(&mut self, digest: Digest, raised: &str) {
         let Some(taking) = &mut self.lanes.taking else { return };
         taking.store.give_up(digest);
         taking.order(Order::Forget(digest));
         if let Some(awaited) = taking.awaited.remove(&digest) {
-            // No pickle begins with a one: the layer above knows it for a sentence.
-            let raised = format!("\u{1}{text}").into_bytes();
             let now = self.lanes.now();
-            self.core.break_promise(awaited.promise, &raised, now, &mut self.lanes);
+            self.core.break_promise(awaited.promise, raised.as_bytes(), now, &mut self.lanes);
         }
     }
 
     /// Takes in what the depot tells.
     pub(crate) fn take_depot_news(&mut self, now: u64) {
-        let Some(taking) = &self.lanes.taking else { return };
-        for news in taking.take_news() {
+        let Some(taking) = &mut self.lanes.taking else { return };
+        for (digest, text) in std::mem::take(&mut taking.hopeless) {
+            self.refuse_blob(digest, &format!("\0{text}"));
+        }
+        for news in self.lanes.taking.as_ref().map(Taking::take_news).unwrap_or_default() {
             match news {
                 News::Here { digest, fetched } => self.blob_came(digest, fetched, now),
                 News::Lacks { name, received, shortfall, text } => {
@@ -222,6 +219,8 @@ impl Inner {
                         self.need(peer, name, received, (shortfall, text));
                     }
                 }
+                // Nor with a zero: a sentence about memory.
+                News::Refused(digest, text) => self.refuse_blob(digest, &format!("\0{text}")),
                 News::Gone(mut digests) => {
                     // What was asked for again meanwhile is needed.
                     digests.retain(|&digest| !self.is_taken(digest));

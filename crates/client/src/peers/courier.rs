@@ -27,8 +27,8 @@ pub(crate) fn run(client: &Arc<Client>, sleeper: &Sleeper) {
             return;
         }
         let now = inner.lanes.read_clock();
-        inner.take_depot_news(now);
         inner.drain_links();
+        inner.take_depot_news(now);
         inner.settle();
         inner.flush_links(now);
         let wake = inner.next_link_wake().unwrap_or(u64::MAX);

@@ -1,7 +1,7 @@
 //! The client's side of the arena.
 
 use super::memory::Memory;
-use super::space::{PAGE_SIZE, Space};
+use super::space::{PAGE_SIZE, Space, Taken};
 use super::{ArenaError, IDLE_LOOKS, IDLE_WARM_MAX, warm_max};
 use gristmill_sync::atomic::{AtomicBool, Ordering};
 use gristmill_wire::{BlockRange, Digest, SlotId};
@@ -106,6 +106,24 @@ impl ClientArena {
     /// # Errors
     /// [`ArenaError::Full`], [`ArenaError::NoMemory`].
     pub fn allocate(&self, size: usize) -> Result<BlockPart, ArenaError> {
+        // Without the lock, so that others go on; nobody else can have the block.
+        self.take(size, |memory, taken| memory.commit(None, taken.offset, taken.size))
+    }
+
+    /// Takes a block whose pages are counted, and do not exist yet: [`BlockPart::populate`] makes them, a part at a time,
+    /// and so does touching them.
+    ///
+    /// # Errors
+    /// [`ArenaError::Full`].
+    pub fn reserve(&self, size: usize) -> Result<BlockPart, ArenaError> {
+        self.take(size, |memory, taken| memory.charge(None, taken.size))
+    }
+
+    fn take(
+        &self,
+        size: usize,
+        commit: impl FnOnce(&Memory, &Taken) -> Result<(), ArenaError>,
+    ) -> Result<BlockPart, ArenaError> {
         let size = size.max(1) as u64;
         let shared = &self.0;
         let mut state = shared.lock();
@@ -113,9 +131,8 @@ impl ClientArena {
         let (in_use, limit) = (state.space.used_size(), shared.memory.client_region().1);
         let taken = state.space.take(size).ok_or(ArenaError::Full { size, in_use, limit })?;
         if !taken.is_warm {
-            // Without the lock, so that others go on; nobody else can have the block.
             drop(state);
-            let committed = shared.memory.commit(None, taken.offset, taken.size);
+            let committed = commit(&shared.memory, &taken);
             state = shared.lock();
             if let Err(error) = committed {
                 state.space.give_back_cold(taken.offset);
@@ -352,6 +369,17 @@ impl BlockPart {
         let size = self.size().min(space.len());
         // SAFETY: the part is at least `size` readable bytes, the slice as many writable ones, and nobody else has it.
         unsafe { std::ptr::copy_nonoverlapping(self.pointer(), space.as_mut_ptr(), size) };
+    }
+
+    /// Makes the pages of `size` bytes exist from its byte `offset` on, as far as it goes.
+    ///
+    /// # Errors
+    /// [`ArenaError::NoMemory`].
+    pub fn populate(&self, offset: u64, size: u64) -> Result<(), ArenaError> {
+        let first = (self.range.offset + offset.min(self.range.size)) / PAGE_SIZE * PAGE_SIZE;
+        let end = self.range.offset + offset.saturating_add(size).min(self.range.size);
+        let size = end.next_multiple_of(PAGE_SIZE).saturating_sub(first);
+        if size == 0 { Ok(()) } else { self.block.shared.memory.populate(first, size) }
     }
 
     /// Copies bytes out, from its byte `offset` on; how many: as many as both have.

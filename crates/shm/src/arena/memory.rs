@@ -265,18 +265,30 @@ impl Memory {
         self.header().resident.fetch_add(size, Ordering::Relaxed);
     }
 
-    /// Makes pages exist. Touching them one by one would cost twice as much, and a signal where memory has run out.
+    /// Makes pages exist, and counts them.
     pub(super) fn commit(
         &self,
         owner: Option<SlotId>,
         offset: u64,
         size: u64,
     ) -> Result<(), ArenaError> {
+        self.charge(owner, size)?;
+        self.populate(offset, size).inspect_err(|_| self.release(owner, offset, size))
+    }
+
+    /// Counts pages that are about to exist.
+    pub(super) fn charge(&self, owner: Option<SlotId>, size: u64) -> Result<(), ArenaError> {
         let limit = self.header().limit.load(Ordering::Relaxed);
         let in_use = self.resident_size();
         if in_use.saturating_add(size) > limit {
             return Err(ArenaError::Full { size, in_use, limit });
         }
+        self.resident(owner).fetch_add(size, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Makes pages exist. Touching them one by one would cost twice as much, and a signal where memory has run out.
+    pub(super) fn populate(&self, offset: u64, size: u64) -> Result<(), ArenaError> {
         let length = usize::try_from(size).unwrap_or(usize::MAX);
         // SAFETY: the range is inside of the mapping; the advice changes no bytes.
         let populated =
@@ -284,13 +296,9 @@ impl Memory {
         match populated {
             // Linux before 5.14 does not know the advice: the pages come with the first touch.
             Err(source) if source.raw_os_error() != Some(libc::EINVAL) => {
-                self.punch(offset, size);
                 Err(ArenaError::NoMemory { size, source })
             }
-            _ => {
-                self.resident(owner).fetch_add(size, Ordering::Relaxed);
-                Ok(())
-            }
+            _ => Ok(()),
         }
     }
 

@@ -6,6 +6,7 @@
 mod arrivals;
 mod fetches;
 mod line;
+mod preparing;
 mod takers;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,8 @@ use warden::Warden;
 /// What the engine wants of its depot.
 #[derive(Debug)]
 pub(crate) enum Order {
+    /// The block of a blob that is to be asked for has no pages yet.
+    Prepare(BlobName),
     /// Bytes came over the engine's link.
     Follow,
     /// A blob is to be fetched at an address; none: not any more, and it is to be said how much of it came.
@@ -56,6 +59,8 @@ pub(crate) enum News {
         /// The same in words.
         text: String,
     },
+    /// A blob cannot be had: there is no memory for it. A sentence.
+    Refused(Digest, String),
     /// Blobs went for which there is no room.
     Gone(Vec<Digest>),
 }

@@ -11,6 +11,7 @@ use gristmill_wire::{BlobName, Digest};
 
 use super::arrivals::{Arrivals, Verdict};
 use super::fetches::Fetches;
+use super::preparing::Preparing;
 use super::takers::Takers;
 use super::{Board, News, Order};
 
@@ -29,6 +30,7 @@ pub(super) struct Warden {
     takers: Takers,
     fetches: Fetches,
     arrivals: Arrivals,
+    preparing: Preparing,
     next_token: u64,
 }
 
@@ -48,6 +50,7 @@ impl Warden {
             takers: Takers::default(),
             fetches: Fetches::default(),
             arrivals: Arrivals::default(),
+            preparing: Preparing::default(),
             next_token: 0,
         }
     }
@@ -63,8 +66,10 @@ impl Warden {
             let now = monotonic_ns();
             orders.into_iter().for_each(|order| self.obey(order, now));
             let is_busy = self.move_bytes(now) | self.check();
+            self.prepare();
             self.trim();
-            let limit = if is_busy { Duration::ZERO } else { SLEEP_MAX };
+            let limit =
+                if is_busy || !self.preparing.is_empty() { Duration::ZERO } else { SLEEP_MAX };
             // What it would say is found by looking.
             let _ = self.sleeper.sleep(&mut Vec::new(), Some(limit));
         }
@@ -77,6 +82,7 @@ impl Warden {
 
     fn obey(&mut self, order: Order, now: u64) {
         match order {
+            Order::Prepare(name) => self.preparing.add(name),
             // It is looked at in any case.
             Order::Follow => {}
             Order::Fetch(name, address) => self.fetch(name, address, now),
@@ -90,6 +96,17 @@ impl Warden {
                 self.fetches.cease(digest);
                 self.arrivals.forget(digest);
             }
+        }
+    }
+
+    /// Makes pages for what is to be asked for, and has it asked for.
+    fn prepare(&mut self) {
+        match self.preparing.attend(&self.store) {
+            Some((name, Ok(()))) => self.lack(name, Shortfall::None, String::new()),
+            Some((name, Err(error))) => {
+                self.board.tell(News::Refused(name.digest, error.to_string()));
+            }
+            None => {}
         }
     }
 
