@@ -142,6 +142,8 @@ impl Inner {
         while let Some(block) = self.core.freed_blocks().pop() {
             if let Some(named) = self.lanes.bundles.remove(block) {
                 self.lanes.giving.release_all(&named);
+                // At once: a task that names the same blob may be on its way next.
+                self.obey_spread();
             }
         }
         if self.lanes.has_releases() {

@@ -125,6 +125,10 @@ impl Inner {
                     let address = String::new();
                     self.say_blob(node, &BlobMessage::Fetch { name, address });
                 }
+                Step::Dismiss { node, name } => {
+                    let (digest, text) = (name.digest, "no task needs it".to_owned());
+                    self.say_blob(node, &BlobMessage::Dropped { digest, text });
+                }
                 Step::Refuse { node, name } => {
                     self.cease(node, name.digest);
                     let (digest, text) = (name.digest, changed(name.size));

@@ -69,6 +69,11 @@ impl Blob {
         }
     }
 
+    /// The nodes that wait for it.
+    pub fn waiting(&self) -> Vec<PeerId> {
+        self.waiting.values().copied().collect()
+    }
+
     /// Whether nobody has it and nobody needs it.
     pub fn is_nowhere(&self) -> bool {
         !self.is_held && self.members.is_empty()

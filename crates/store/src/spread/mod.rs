@@ -99,6 +99,13 @@ pub enum Step {
         /// What.
         name: BlobName,
     },
+    /// A node is to forget a blob that no task needs any more.
+    Dismiss {
+        /// Who.
+        node: PeerId,
+        /// What.
+        name: BlobName,
+    },
     /// A node cannot have a blob: what the client itself gives is not what it named.
     Refuse {
         /// Who.
@@ -189,10 +196,14 @@ impl Spread {
         self.assign(name.digest);
     }
 
-    /// The client has a blob no more: what it gives already it goes on giving.
+    /// The client has a blob no more, as no task needs it: who waits for it is dismissed, and what is given already goes on.
     pub fn release(&mut self, digest: Digest) {
-        if let Some(blob) = self.blobs.get_mut(&digest) {
-            blob.is_held = false;
+        let Some(blob) = self.blobs.get_mut(&digest) else { return };
+        blob.is_held = false;
+        let name = blob.name;
+        for node in blob.waiting() {
+            self.steps.push(Step::Dismiss { node, name });
+            self.remove(node, digest);
         }
         self.forget_if_nowhere(digest);
     }
@@ -203,9 +214,12 @@ impl Spread {
             return;
         }
         let digest = name.digest;
+        let Some(blob) = self.blobs.get_mut(&digest).filter(|blob| blob.is_held) else {
+            self.steps.push(Step::Dismiss { node, name });
+            return self.remove(node, digest);
+        };
         let order = self.needs;
         self.needs += 1;
-        let blob = self.blobs.entry(digest).or_insert_with(|| Blob::new(name));
         let giver = blob.need(node, order, received, &self.world);
         match (shortfall, giver) {
             (Shortfall::Wrong, Some(Giver::Client)) if blob.is_pure(node) => {

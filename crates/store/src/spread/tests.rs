@@ -126,6 +126,26 @@ fn wrong_bytes_of_a_node_come_from_the_client_and_those_of_the_client_are_refuse
     assert_eq!(spread.take_steps(), [refuse]);
 }
 
+#[test]
+fn who_waits_for_what_no_task_needs_is_dismissed() {
+    let mut spread = spread(1, Topology::Client);
+    for node in 0..3 {
+        spread.join(PeerId(node), Node::default());
+    }
+    need(&mut spread, 0);
+    need(&mut spread, 1);
+    assert_eq!(givers(&mut spread), [(0, None)]);
+    spread.release(NAME.digest);
+    need(&mut spread, 2);
+    let dismissed = [1, 2].map(|node| Step::Dismiss { node: PeerId(node), name: NAME });
+    assert_eq!(spread.take_steps(), dismissed);
+    spread.audit();
+    assert_eq!(spread.have(PeerId(0), NAME.digest), Some(Giver::Client), "that goes on");
+    spread.hold(NAME);
+    need(&mut spread, 1);
+    assert_eq!(givers(&mut spread), [(1, None)]);
+}
+
 /// What a node does at a step of a random program.
 #[derive(Debug, Clone, Copy)]
 enum Act {
@@ -172,6 +192,7 @@ impl Model {
                     place.giver = Some(Giver::Node(giver));
                 }
                 Step::Ask { node, .. } => self.ask(node.0, Shortfall::None),
+                Step::Dismiss { .. } => panic!("it is needed all the time"),
                 Step::Refuse { .. } => panic!("the client gives what it has named"),
             }
         }
