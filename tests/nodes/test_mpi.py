@@ -51,7 +51,7 @@ def test_ranks_become_nodes(launcher: Path, gate: Gate) -> None:
         placement = executor._placement
         assert isinstance(placement, mpi.RankNodes)
         assert placement.tender is not None
-        below = descent(os.getpid())
+        below = descent(placement.tender.processes()["mpiexec"])
     assert not [process for process in below if lives(process)]
 
 

@@ -105,7 +105,8 @@ def test_a_task_beyond_its_walltime_is_interrupted(engine: GristmillExecutor, ga
 @pytest.mark.parametrize(
     ("specification", "invalid"),
     [
-        ({"cores": 1, "memory": 2, "priority": 1}, {"cores", "memory"}),
+        ({"disk": 1, "ranks": 2, "priority": 1}, {"disk", "ranks"}),
+        ({"cores": 0}, {"cores"}),
         ({"priority": 0.5}, {"priority"}),
         ({"priority": True}, {"priority"}),
         ({"priority": 2**30}, {"priority"}),

@@ -111,10 +111,10 @@ def test_a_task_whose_worker_died_is_retried_by_the_kernel(kernel: Any, tmp_path
 
 
 def test_a_specification_that_cannot_be_used_fails_the_task(kernel: Any, tmp_path: Path) -> None:
-    specification = {"cores": 1}
+    specification = {"disk": 1}
     with pytest.raises(parsl.executors.errors.InvalidResourceSpecification) as refusal:
         run(str(tmp_path / "runs"), "", parsl_resource_specification=specification).result()
-    assert refusal.value.invalid_keys == {"cores"}
+    assert refusal.value.invalid_keys == {"disk"}
 
 
 def test_the_walltime_of_a_specification_ends_what_that_of_parsl_cannot(

@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from gristmill import _resources
-from gristmill.parsl.errors import InvalidResourceSpecification
 
 if TYPE_CHECKING:
     from typing import Any
@@ -43,6 +42,9 @@ class Specification(NamedTuple):
 
 def read(specification: dict[str, Any]) -> Specification:
     """Checks a specification. Raises ``InvalidResourceSpecification``."""
+    # Not before it is needed: where Parsl is installed its errors load much of it.
+    from gristmill.parsl.errors import InvalidResourceSpecification
+
     unknown = specification.keys() - set(Specification._fields)
     if unknown:
         known = ", ".join(Specification._fields)
