@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 _CONFORMANCE = Path(__file__).parents[1] / "conformance" / "parsl"
 
 

@@ -13,6 +13,8 @@ from gristmill._nodes.local import LocalNodes
 import calls
 from stage import Gate
 
+pytestmark = pytest.mark.slow
+
 numpy = pytest.importorskip("numpy")
 
 MakeNodes = Callable[..., tuple[Executor, LocalNodes]]

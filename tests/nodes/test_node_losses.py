@@ -15,6 +15,8 @@ import calls
 from proxy import RelayedNodes
 from stage import Gate, Script, descent, lives
 
+pytestmark = pytest.mark.slow
+
 MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
 
 

@@ -16,6 +16,8 @@ import calls
 from processes import Processes
 from stage import Script
 
+pytestmark = pytest.mark.slow
+
 
 def config(folder: Path, executor: GristmillExecutor, **fields: object) -> Config:
     return Config(executors=[executor], run_dir=str(folder / "runs"), **fields)  # type: ignore[arg-type]

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from memo_tasks import ask, make_task, start
 
+pytestmark = pytest.mark.slow
+
 # A run that computes numbers one after the other, says each when the checkpoint has it, and never ends.
 PROGRAM = """
 import os, sys

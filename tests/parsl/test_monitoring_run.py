@@ -21,6 +21,8 @@ import monitored
 from monitored import query
 from stage import Script
 
+pytestmark = pytest.mark.slow
+
 STATES = "SELECT task_status_name FROM status WHERE task_id = {} ORDER BY timestamp, rowid"
 WHOLE_LIFE = ["pending", "launched", "running", "running_ended", "exec_done"]
 

@@ -18,6 +18,8 @@ from gristmill.parsl.staging.zip import ZipFileStaging, zip_path_split
 from stage import Script
 from staging_kernel import StandInKernel, kernel_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> StandInKernel:

@@ -17,6 +17,8 @@ from gristmill.screen.ranking import Ranking
 from gristmill.screen.report import Findings
 from gristmill.screen.surrogate import Surrogate
 
+pytestmark = pytest.mark.slow
+
 COUNT = 400
 
 
