@@ -37,7 +37,7 @@ pub struct Core {
     /// The time of the current call.
     pub(crate) now: u64,
     /// When [`Core::poll`] was called last.
-    polled_at: u64,
+    pub(crate) polled_at: u64,
     pub(crate) tasks: TaskTable,
     pub(crate) edges: Slab<Edge>,
     pub(crate) extras: Slab<Extra>,
@@ -143,6 +143,7 @@ impl Core {
         }
         self.retire_spares(port);
         self.pump(port);
+        self.search_all_peers(port);
         self.steal_from_long(port);
         self.bring_home(port);
         self.recall_from_peers(port);
@@ -163,10 +164,8 @@ impl Core {
         if self.wants_workers() {
             wake = wake.min(self.backoff_until);
         }
-        if let Some(when) = self.next_trust() {
-            wake = wake.min(when);
-        }
-        if let Some(when) = self.next_recall() {
+        let due = [self.next_trust(), self.next_recall(), self.next_search()];
+        for when in due.into_iter().flatten() {
             wake = wake.min(when);
         }
         if let Some(since) = self.oldest_idle_spare() {

@@ -35,26 +35,6 @@ pub(crate) struct Claim {
     pub devices: u16,
 }
 
-/// Kinds of things that a task may be short of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Kinds(u8);
-
-impl Kinds {
-    /// Those that a task asks for; a place is always one of them.
-    pub fn of(demand: &Demand) -> Self {
-        let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
-        Self(bit(demand.memory > 0, 1) | bit(demand.gpus > 0, 2) | bit(demand.places() > 1, 4))
-    }
-
-    pub const fn meets(self, other: Self) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    pub const fn add(&mut self, other: Self) {
-        self.0 |= other.0;
-    }
-}
-
 impl Claims {
     pub fn new(supply: &Supply) -> Self {
         let mut gpus = [0; GPUS_MAX];

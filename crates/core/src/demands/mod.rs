@@ -7,14 +7,18 @@
 
 mod claims;
 mod gather;
+mod kinds;
 mod peers;
+mod search;
 mod starve;
 
 use gristmill_wire::Demand;
 
 pub use claims::Supply;
-pub(crate) use claims::{Claim, Claims, Kinds};
+pub(crate) use claims::{Claim, Claims};
+use kinds::{KindCounts, Kinds};
 pub(crate) use peers::Taken;
+use search::Search;
 
 use crate::port::Port;
 use crate::queue::ReadyQueue;
@@ -35,6 +39,10 @@ pub(crate) struct Demands {
     /// Places of those that run, beyond their own workers'.
     pub lent_places: u64,
     pub claims: Claims,
+    /// What those that wait ask for.
+    kinds: KindCounts,
+    /// The search for peers that have it.
+    pub search: Search,
 }
 
 impl Demands {
@@ -45,6 +53,8 @@ impl Demands {
             wanted_places: 0,
             lent_places: 0,
             claims: Claims::new(supply),
+            kinds: KindCounts::default(),
+            search: Search::default(),
         }
     }
 
@@ -69,9 +79,15 @@ impl Core {
 
     /// Puts a demanding task that is in no list behind the others, or in front.
     pub(crate) fn queue_demanding(&mut self, index: u32, is_first: bool) {
-        let (priority, places) = (self.priority(index), self.demand(index).places());
+        let (priority, demand) = (self.priority(index), self.demand(index));
+        let kinds = Kinds::of(&demand);
         self.tasks[index].state = State::Ready;
-        self.demands.wanted_places += u64::from(places);
+        self.demands.wanted_places += u64::from(demand.places());
+        if is_first || priority != 0 || !self.demands.kinds.has(kinds) {
+            // Else it is behind one that lacks what it would.
+            self.demands.search.repeat();
+        }
+        self.demands.kinds.add(kinds);
         if is_first {
             self.demands.queue.push_front(&mut self.tasks, priority, index);
         } else {
@@ -89,8 +105,10 @@ impl Core {
     }
 
     fn dequeue_demanding(&mut self, index: u32) {
-        let (priority, places) = (self.priority(index), self.demand(index).places());
-        self.demands.wanted_places -= u64::from(places);
+        let (priority, demand) = (self.priority(index), self.demand(index));
+        self.demands.wanted_places -= u64::from(demand.places());
+        self.demands.kinds.remove(Kinds::of(&demand));
+        self.demands.search.repeat();
         self.demands.queue.remove(&mut self.tasks, priority, index);
     }
 
@@ -124,6 +142,7 @@ impl Core {
             }
         }
         assert_eq!(left, self.demands.claims, "claims are what tasks have");
+        self.audit_search();
         assert_eq!((wanted, lent), (self.demands.wanted_places, self.demands.lent_places));
         for slot in self.slots.iter().filter(|slot| slot.holder != NONE) {
             assert!(self.claim(slot.holder).is_some(), "who holds a place has a claim");

@@ -2,6 +2,7 @@
 
 use gristmill_wire::{Demand, WHOLE_GPU};
 
+use super::search::Search;
 use super::{Kinds, LOOKS_MAX};
 use crate::Core;
 use crate::place::Placed;
@@ -34,44 +35,71 @@ impl Taken {
 }
 
 impl Core {
-    /// Sends all that some peer has everything for.
+    /// Sends what some peer has everything for, as far as a look at a few of them shows.
     pub(super) fn send_demanding(&mut self, port: &mut impl Port) {
-        while self.send_some_demanding(port) {}
+        let end = self.peers.end();
+        if self.demands.search.is_due() {
+            while self.send_one_demanding(|search| search.places(end), port) {}
+            self.demands.search.go_on(end);
+        }
     }
 
-    /// Looks at the first few; says whether one was sent.
-    fn send_some_demanding(&mut self, port: &mut impl Port) -> bool {
+    /// Looks at all peers, if a few were not enough.
+    pub(crate) fn search_all_peers(&mut self, port: &mut impl Port) {
+        let end = self.peers.end();
+        if self.next_search().is_some() {
+            while self.send_one_demanding(|_| 0..end, port) {}
+            self.demands.search.end();
+        }
+    }
+
+    /// When [`Core::poll`] should look at all peers, if it should.
+    pub(crate) fn next_search(&self) -> Option<u64> {
+        let waits = self.demands.len() > 0 && self.config.workers == 0;
+        let is_due = waits && self.demands.search.is_due();
+        is_due.then(|| self.polled_at.saturating_add(self.config.recheck_ns))
+    }
+
+    /// Sends the first of the queue that one of some peers has everything for; false: there is none.
+    fn send_one_demanding<P: Iterator<Item = usize>>(
+        &mut self,
+        places: impl Fn(&Search) -> P,
+        port: &mut impl Port,
+    ) -> bool {
+        let among = || places(&self.demands.search);
+        let Some((index, place)) = self.first_with_peer(among) else { return false };
+        self.dequeue_demanding(index);
+        self.tasks[index].state = State::Loose;
+        if self.send_away(place, index, port) == Placed::Full {
+            self.queue_demanding(index, true);
+        }
+        true
+    }
+
+    /// The first task for which there is a peer, and that peer. What is short of one thing holds up those that need it too.
+    fn first_with_peer<P: Iterator<Item = usize>>(
+        &self,
+        places: impl Fn() -> P,
+    ) -> Option<(u32, usize)> {
         let mut short = Kinds::default();
-        let waiting: Vec<u32> = self.demands.queue.iter(&self.tasks).take(LOOKS_MAX).collect();
-        let mut is_any_sent = false;
-        for index in waiting {
+        for index in self.demands.queue.iter(&self.tasks).take(LOOKS_MAX) {
             let kinds = Kinds::of(&self.demand(index));
             if short.meets(kinds) {
                 continue;
             }
-            is_any_sent |= match self.choose_peer_with(index) {
-                Some(place) => self.send_demanding_to(place, index, port),
-                None => {
-                    short.add(kinds);
-                    false
-                }
-            };
+            if let Some(place) = self.choose_peer_with(index, places()) {
+                return Some((index, place));
+            }
+            short.add(kinds);
+            if self.demands.kinds.all_meet(short) {
+                break;
+            }
         }
-        is_any_sent
-    }
-
-    fn send_demanding_to(&mut self, place: usize, index: u32, port: &mut impl Port) -> bool {
-        self.dequeue_demanding(index);
-        self.tasks[index].state = State::Loose;
-        let is_sent = self.send_away(place, index, port) == Placed::Done;
-        if !is_sent {
-            self.queue_demanding(index, true);
-        }
-        is_sent
+        None
     }
 
     /// Of the peers that have what a task needs the one of whose workers the fewest are taken so.
-    fn choose_peer_with(&self, index: u32) -> Option<usize> {
+    fn choose_peer_with(&self, index: u32, places: impl Iterator<Item = usize>) -> Option<usize> {
         let demand = self.demand(index);
         let run_ns = self.functions[self.tasks[index].function.0 as usize].mean_ns();
         let fits = |place: &usize| {
@@ -83,11 +111,21 @@ impl Core {
                 && peer.has_left(&demand)
                 && peer.has_time_for(run_ns, self.now)
         };
-        (0..self.peers.end()).filter(fits).min_by_key(|&place| {
+        places.filter(fits).min_by_key(|&place| {
             let peer = self.peers.get(place);
             let workers = u64::from(peer.offer.workers.max(1));
             (peer.taken.places * 1000 / workers, peer.backlog_ns / workers)
         })
+    }
+
+    /// Asserts that what nobody looks for is nowhere.
+    pub(super) fn audit_search(&self) {
+        if self.config.workers > 0 || self.demands.search.is_due() {
+            return;
+        }
+        let lasts = |place: &usize| self.peers.get(*place).offer.ends_at_ns == u64::MAX;
+        let found = self.first_with_peer(|| (0..self.peers.end()).filter(lasts));
+        assert_eq!(found, None, "nothing waits beside a peer that has what it needs");
     }
 
     /// Whether some peer could run a task if it had nothing else to do.

@@ -65,6 +65,7 @@ impl Core {
         let Some(place) = self.joined_peer(peer) else { return };
         self.peers.get_mut(place).is_congested = is_full;
         self.peers.settle(place, &self.config);
+        self.demands.search.grow(place);
         self.pump(port);
         self.pump_followers(place, port);
     }
@@ -74,6 +75,7 @@ impl Core {
         self.now = now;
         let Some(place) = self.joined_peer(peer) else { return };
         self.peers.get_mut(place).offer.ends_at_ns = ends_at_ns;
+        self.demands.search.grow(place);
         self.pump(port);
     }
 

@@ -10,7 +10,7 @@ use crate::task::{State, flag};
 use crate::{Content, Core, NONE, Status};
 
 /// Peers that are looked at for the one with most to do: a look costs the same whatever their number.
-const LOOKS_MAX: usize = 64;
+pub(super) const LOOKS_MAX: usize = 64;
 
 impl Core {
     /// Whether a peer idles while something waits at another.

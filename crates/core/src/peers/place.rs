@@ -2,14 +2,12 @@
 
 use gristmill_wire::{Attempt, Demand, PeerId, TaskId};
 
+use super::balance::LOOKS_MAX;
 use super::table::peer_id;
 use crate::place::Placed;
 use crate::port::{Dispatch, Parents, Port, Sent};
 use crate::task::State;
 use crate::{Config, Content, Core, NONE, Payload, Status};
-
-/// Peers that are looked at for one that lasts long enough.
-const LOOKS_MAX: usize = 64;
 
 /// One task on its way to a peer, which keeps its times itself.
 #[derive(Debug)]
@@ -240,6 +238,7 @@ impl Core {
         self.peers.deep -= u32::from(was_deep && !is_deep);
         self.peers.away -= 1;
         self.peers.settle(place, &self.config);
+        self.demands.search.grow(place);
     }
 
     /// The peer that a task is with.

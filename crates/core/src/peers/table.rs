@@ -217,6 +217,7 @@ impl Core {
         self.peers.deep += u32::from(is_deep && !was_deep);
         self.peers.deep -= u32::from(was_deep && !is_deep);
         self.peers.settle(place, &self.config);
+        self.demands.search.grow(place);
     }
 
     /// Forgets a peer that has nothing in flight any more.

@@ -1,6 +1,7 @@
 //! What a user can name: where tasks go, how they end, what a loss costs, what a cancel does.
 #![expect(clippy::unwrap_used, reason = "a test that finds nothing to unwrap has failed")]
 
+mod affording;
 mod balancing;
 mod batching;
 mod cancelling;

@@ -1,0 +1,73 @@
+//! Tasks that need more than a worker, and peers that have it.
+
+use gristmill_core::{Status, TaskId, TaskOptions};
+use gristmill_wire::Demand;
+
+use crate::fake::Engine;
+use crate::faraway::{client_of, returned};
+
+fn submit(engine: &mut Engine, cores: u16) -> TaskId {
+    let demand = Demand { cores, ..Demand::NONE };
+    engine.submit_with(TaskOptions { demand, ..TaskOptions::default() })
+}
+
+#[test]
+fn a_wide_task_goes_where_fewest_places_are_taken() {
+    let mut engine = client_of(&[2, 4, 4]);
+    let mut peers = [3, 3].map(|cores| {
+        let task = submit(&mut engine, cores);
+        engine.peer_of(task)
+    });
+    peers.sort_unstable();
+    assert_eq!(peers, [Some(1), Some(2)]);
+    let narrow = submit(&mut engine, 2);
+    assert_eq!(engine.peer_of(narrow), Some(0));
+    let late = submit(&mut engine, 2);
+    assert_eq!(engine.peer_of(late), None, "no peer has two places left");
+    engine.core.audit();
+}
+
+#[test]
+fn the_only_peer_among_many_that_is_wide_enough_is_found() {
+    for fitting in [0, 70, 199] {
+        let mut workers = [1; 200];
+        workers[fitting] = 3;
+        let mut engine = client_of(&workers);
+        let wide = submit(&mut engine, 3);
+        engine.core.audit();
+        engine.pass(1_000_000);
+        assert_eq!(engine.peer_of(wide).map(usize::from), Some(fitting));
+        engine.core.audit();
+        assert_eq!(engine.core.next_wake(engine.now), None, "nothing is looked for any more");
+    }
+}
+
+#[test]
+fn what_has_just_got_room_is_used_at_once_however_many_peers_there_are() {
+    let mut engine = client_of(&[2; 200]);
+    let wide: Vec<TaskId> = (0..200).map(|_| submit(&mut engine, 2)).collect();
+    engine.pass(1_000_000);
+    assert!(wide.iter().all(|&task| engine.peer_of(task).is_some()), "each peer has one");
+    let late = [submit(&mut engine, 2), submit(&mut engine, 2)];
+    engine.pass(1_000_000);
+    for (task, next) in [wide[150], wide[3]].into_iter().zip(late) {
+        let peer = engine.peer_of(task);
+        let _outcome = engine.reply(task, returned());
+        assert_eq!(engine.peer_of(next), peer, "its places are taken again");
+    }
+    assert_eq!(engine.status(wide[3]), Some(Status::Succeeded));
+}
+
+#[test]
+fn one_that_waits_in_vain_is_followed_by_one_that_fits() {
+    let mut engine = client_of(&[2; 100]);
+    let vain = submit(&mut engine, 3);
+    let fitting = submit(&mut engine, 2);
+    engine.pass(1_000_000);
+    assert_eq!((engine.peer_of(vain), engine.peer_of(fitting)), (None, None), "in turn");
+    let mode = gristmill_core::CancelMode::Unstarted;
+    let _outcome = engine.core.cancel(vain, mode, engine.now, &mut engine.port);
+    engine.pass(1_000_000);
+    assert!(engine.peer_of(fitting).is_some());
+    engine.core.audit();
+}
