@@ -14,6 +14,7 @@ from benches.rows.node_trip import TripRow
 from benches.rows.on_nodes import FibonacciRow, FloodRow
 from benches.rows.remembered import CheckpointRow, HitRow
 from benches.rows.replace import ReplaceRow
+from benches.rows.scheduling import SchedulingRow
 from benches.rows.start import FirstRow, ImportRow
 from benches.rows.tags import TagsRow
 from benches.rows.throughput import MapRow, SubmitRow
@@ -37,6 +38,7 @@ ROWS: dict[str, Row] = {
         MetgRow(),
         TagsRow(),
         FlatRow(),
+        SchedulingRow(),
         AppsRow(),
         OnThreadsRow(),
         UnderParslRow(),
