@@ -5,11 +5,12 @@
 //! started, and is charged as if it had.
 //!
 //! The choice of a peer costs the same whatever their number: peers are kept in lists by how much room they have, and the
-//! first of the best list is taken.
+//! first of the best list is taken, or the one where the function is at home.
 
 mod answers;
 mod balance;
 mod follow;
+mod homes;
 mod levels;
 mod loss;
 mod place;

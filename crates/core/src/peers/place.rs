@@ -1,8 +1,9 @@
 //! Placement with peers.
 
-use gristmill_wire::{Attempt, Demand, PeerId, TaskId};
+use gristmill_wire::{Attempt, Demand, FunctionId, PeerId, TaskId};
 
 use super::balance::LOOKS_MAX;
+use super::levels::Level;
 use super::table::peer_id;
 use crate::place::Placed;
 use crate::port::{Dispatch, Parents, Port, Sent};
@@ -76,7 +77,8 @@ impl Core {
         }
     }
 
-    /// The peer for a task: the first of those with most room, for as long as what it got in a row is less than another
+    /// The peer for a task: its function's home while a worker there has nothing to do; else the first of those with most
+    /// room, for as long as what it got in a row is less than another
     /// one would need to begin.
     #[inline]
     pub(crate) fn choose_peer(&mut self, index: u32) -> Option<usize> {
@@ -87,11 +89,22 @@ impl Core {
             self.peers.levels.rotate(first);
             first = self.peers.levels.first()?;
         }
-        let run_ns = self.functions[self.tasks[index].function.0 as usize].mean_ns();
-        if self.peers.get(first).has_time_for(run_ns, self.now) && !self.comes_from(index, first) {
-            return Some(first);
+        let function = self.tasks[index].function;
+        let is_idle = self.peers.levels.of(first) == Level::Idle;
+        let best = is_idle.then(|| self.home_of(function)).flatten().unwrap_or(first);
+        let run_ns = self.functions[function.0 as usize].mean_ns();
+        if self.peers.get(best).has_time_for(run_ns, self.now) && !self.comes_from(index, best) {
+            return Some(best);
         }
         self.choose_other_peer(index, first, run_ns)
+    }
+
+    /// The peer where a function is at home, if a worker there has nothing to do.
+    #[inline]
+    fn home_of(&mut self, function: FunctionId) -> Option<usize> {
+        let end = self.peers.end();
+        let home = self.peers.homes.find(function, end);
+        (self.peers.levels.of(home) == Level::Idle).then_some(home)
     }
 
     /// Of the next few with room, one that lasts long enough and is not the one that the task came from.

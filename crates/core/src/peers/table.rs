@@ -2,6 +2,7 @@
 
 use gristmill_wire::{Epoch, PeerId};
 
+use super::homes::Homes;
 use super::levels::{Level, Levels};
 use super::trust::Trust;
 use crate::demands::Taken;
@@ -146,6 +147,7 @@ impl Peer {
 pub(crate) struct Peers {
     entries: Vec<Peer>,
     pub levels: Levels,
+    pub homes: Homes,
     /// Tasks that are away.
     pub away: u64,
     /// Workers of peers that died.

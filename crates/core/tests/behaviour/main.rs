@@ -10,6 +10,7 @@ mod ending;
 mod fake;
 mod faraway;
 mod following;
+mod homing;
 mod losing;
 mod model;
 mod nesting;
