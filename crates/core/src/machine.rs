@@ -164,8 +164,8 @@ impl Core {
         if self.wants_workers() {
             wake = wake.min(self.backoff_until);
         }
-        let due = [self.next_trust(), self.next_recall(), self.next_search()];
-        for when in due.into_iter().flatten() {
+        let asked = [self.next_trust(), self.next_recall(), self.next_search()];
+        for when in asked.into_iter().chain([self.next_starving()]).flatten() {
             wake = wake.min(when);
         }
         if let Some(since) = self.oldest_idle_spare() {

@@ -260,20 +260,24 @@ impl Core {
 
     /// When every worker waits, nothing else runs and no worker can be added: refuses the children
     /// that their parents' workers would not run for want of stack. An error, where there would be
-    /// a hang.
-    pub(crate) fn refuse_too_deep(&mut self, port: &mut impl Port) {
+    /// a hang. Says whether there was one.
+    pub(crate) fn refuse_too_deep(&mut self, port: &mut impl Port) -> bool {
         if self.waiting_slots == 0 || self.ready.is_empty() || self.wants_workers() {
-            return;
+            return false;
         }
-        let is_over = |slot: &Slot| slot.is_halted() || slot.state == SlotState::Absent;
+        let is_over = |slot: &Slot| {
+            let is_lent = slot.is_idle() && slot.holder != NONE;
+            slot.is_halted() || is_lent || slot.state == SlotState::Absent
+        };
         if !self.slots.iter().all(is_over) {
-            return;
+            return false;
         }
         let mut refused = self.ready.in_order(&self.tasks);
         refused.retain(|&index| self.tasks[index].has(flag::DECLINED));
-        for index in refused {
+        for &index in &refused {
             self.unlist(index);
             self.finish(index, Status::Refused, Content::TooDeep, port);
         }
+        !refused.is_empty()
     }
 }

@@ -277,7 +277,10 @@ impl Core {
         self.pump_peers(port);
         if self.absent_slots > 0 || (self.waiting_count() > 0 && self.waiting_slots > 0) {
             self.grow(port);
-            self.refuse_too_deep(port);
+            if !self.refuse_too_deep(port) && self.refuse_starved(port) {
+                // One of them may have gathered what others need. No child is left to be refused another time.
+                self.pump(port);
+            }
         }
     }
 

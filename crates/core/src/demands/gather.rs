@@ -12,6 +12,7 @@ use crate::{Core, NONE};
 impl Core {
     /// Runs all that can be run, one after the other.
     pub(super) fn gather_all(&mut self, port: &mut impl Port) {
+        self.give_way();
         while self.demands.first != NONE || self.begin_to_gather() {
             let index = self.demands.first;
             self.hold_idle(index);
@@ -32,13 +33,34 @@ impl Core {
             if short.meets(kinds) {
                 continue;
             }
-            if self.begin_claim(index) {
+            if self.could_hold(index) && self.begin_claim(index) {
                 self.demands.first = index;
                 return true;
             }
             short.add(kinds);
         }
         false
+    }
+
+    /// Lets go of what the first task has, if stacks that wait have the places that it lacks: what they wait for may need
+    /// these.
+    fn give_way(&mut self) {
+        let index = self.demands.first;
+        if index != NONE && !self.could_hold(index) {
+            self.demands.first = NONE;
+            self.end_claim(self.tasks[index].extra);
+        }
+    }
+
+    /// Whether there are as many places as a task needs that no stack waits in.
+    fn could_hold(&self, index: u32) -> bool {
+        let is_free = |place: &usize| {
+            let slot = &self.slots[*place];
+            let is_its = slot.holder == NONE || slot.holder == index;
+            slot.waiting == 0 && is_its && self.is_usable(*place)
+        };
+        let places = (0..self.slots.len()).filter(is_free).count();
+        places >= usize::from(self.demand(index).places())
     }
 
     fn held(&self, index: u32) -> usize {

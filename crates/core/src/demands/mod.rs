@@ -116,7 +116,6 @@ impl Core {
     pub(crate) fn pump_demanding(&mut self, port: &mut impl Port) {
         if self.config.workers > 0 {
             self.gather_all(port);
-            self.refuse_starved(port);
         } else {
             self.send_demanding(port);
         }
@@ -146,6 +145,10 @@ impl Core {
         assert_eq!((wanted, lent), (self.demands.wanted_places, self.demands.lent_places));
         for slot in self.slots.iter().filter(|slot| slot.holder != NONE) {
             assert!(self.claim(slot.holder).is_some(), "who holds a place has a claim");
+            // What runs in its own place began in its wait.
+            let is_run = self.tasks[slot.holder].state == State::Sent;
+            let is_alone = slot.in_flight.len == 0 || slot.in_flight.head == slot.holder;
+            assert!(!is_run || is_alone, "nobody else is where a task has its places");
         }
     }
 

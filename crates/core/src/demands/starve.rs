@@ -27,26 +27,37 @@ impl Core {
     }
 
     /// Refuses tasks whose parents wait for them and have what they need, when nothing else runs that could have it: an
-    /// error where there would be a hang.
-    pub(super) fn refuse_starved(&mut self, port: &mut impl Port) {
+    /// error where there would be a hang. Says whether there was one.
+    pub(crate) fn refuse_starved(&mut self, port: &mut impl Port) -> bool {
+        if !self.may_starve() {
+            return false;
+        }
+        let mut starved: Vec<u32> = self.demands.queue.iter(&self.tasks).collect();
+        starved.retain(|&index| self.is_child(index));
+        for &index in &starved {
+            self.unlist(index);
+            self.finish(index, Status::Refused, Content::TooDeep, port);
+        }
+        !starved.is_empty()
+    }
+
+    /// Whether all that runs waits, and some of it perhaps for demanding tasks.
+    fn may_starve(&self) -> bool {
         let is_waiting = self.demands.len() > 0 && self.waiting_slots > 0;
-        if !is_waiting || self.ready_count() > 0 || self.wants_workers() {
-            return;
+        if !is_waiting || self.peers.away > 0 || self.wants_workers() {
+            return false;
         }
         let is_still = |slot: &Slot| match slot.state {
             SlotState::Absent => true,
             SlotState::Ready => slot.in_flight.len == slot.waiting,
             SlotState::Starting | SlotState::Retiring | SlotState::Dying => false,
         };
-        if !self.slots.iter().all(is_still) {
-            return;
-        }
-        let mut starved: Vec<u32> = self.demands.queue.iter(&self.tasks).collect();
-        starved.retain(|&index| self.is_child(index));
-        for index in starved {
-            self.unlist(index);
-            self.finish(index, Status::Refused, Content::TooDeep, port);
-        }
+        self.slots.iter().all(is_still)
+    }
+
+    /// When [`Core::poll`] should look again whether tasks starve: once those have gone on for which others were refused.
+    pub(crate) fn next_starving(&self) -> Option<u64> {
+        self.may_starve().then(|| self.polled_at.saturating_add(self.config.recheck_ns))
     }
 
     fn is_child(&self, index: u32) -> bool {

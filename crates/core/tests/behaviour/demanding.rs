@@ -2,7 +2,7 @@
 
 use gristmill_core::{Config, Origin, Status, SubmitError, Supply, TaskId, TaskOptions};
 use gristmill_wire::Demand;
-use gristmill_wire::Verdict::Returned;
+use gristmill_wire::Verdict::{Declined, Returned};
 
 use crate::fake::{Engine, engine, engine_with};
 
@@ -151,5 +151,52 @@ fn a_child_that_needs_what_its_waiting_parent_has_is_an_error_and_not_a_hang() {
     let options = TaskOptions { demand: gpus(500), ..TaskOptions::default() };
     let child = engine.submit_as(&[], Some(options), Origin::Nested { slot, parent }).unwrap();
     engine.core.waiting(slot, parent, true, engine.now, &mut engine.port);
+    assert_eq!(engine.status(child), Some(Status::Refused));
+}
+
+/// A child that needs something, and its parent, which waits for it.
+fn waiting_for_child(engine: &mut Engine, parent: TaskId, demand: Demand) -> TaskId {
+    let slot = engine.core.task(parent).unwrap().slot.unwrap();
+    let options = TaskOptions { demand, ..TaskOptions::default() };
+    let child = engine.submit_as(&[], Some(options), Origin::Nested { slot, parent }).unwrap();
+    engine.core.waiting(slot, parent, true, engine.now, &mut engine.port);
+    engine.core.audit();
+    child
+}
+
+#[test]
+fn a_wide_task_lets_go_of_places_that_are_not_enough_while_a_stack_waits() {
+    let mut engine = with_gpus(2, 0);
+    let parent = engine.submit();
+    engine.start(parent);
+    let wide = submit(&mut engine, WIDE);
+    assert!(!engine.is_sent(wide), "it has one place and wants the other");
+    let child = waiting_for_child(&mut engine, parent, MEMORY);
+    assert!(engine.is_sent(child), "else the parent would wait for ever");
+    let _outcome = engine.answer(child, Returned);
+    let _outcome = engine.answer(parent, Returned);
+    assert!(engine.is_sent(wide));
+    engine.core.audit();
+}
+
+#[test]
+fn what_starves_is_refused_even_if_others_wait_too() {
+    let mut engine = with_gpus(1, 0);
+    let parent = engine.submit();
+    engine.start(parent);
+    let other = engine.submit();
+    let child = waiting_for_child(&mut engine, parent, MEMORY);
+    assert_eq!(engine.status(child), Some(Status::Refused), "its parent has the only place");
+    let _outcome = engine.answer(parent, Returned);
+    assert!(engine.is_sent(other));
+}
+
+#[test]
+fn places_that_are_lent_do_not_keep_one_from_being_refused_that_is_too_deep() {
+    let mut engine = engine(2);
+    let wide = submit(&mut engine, WIDE);
+    engine.start(wide);
+    let child = waiting_for_child(&mut engine, wide, Demand::NONE);
+    let _outcome = engine.answer(child, Declined);
     assert_eq!(engine.status(child), Some(Status::Refused));
 }
