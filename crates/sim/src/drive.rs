@@ -3,7 +3,7 @@
 use gristmill_core::{
     Core, Loss, LossCause, Origin, Port, StartFailure, Submission, SubmitError, TaskId,
 };
-use gristmill_wire::FunctionId;
+use gristmill_wire::{Demand, FunctionId};
 
 use crate::plan::Plan;
 use crate::random::Random;
@@ -68,6 +68,7 @@ impl<P: Around> Drive<'_, P> {
             budgets,
             may_cancel,
             has_time,
+            demand: options.map_or(Demand::NONE, |options| options.demand),
             is_unsendable,
             ..Entry::default()
         };

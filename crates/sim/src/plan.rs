@@ -1,7 +1,9 @@
 //! What a seed's program does: how many tasks, which faults, how likely.
 
 use gristmill_core::{Budgets, Config, TaskOptions};
+use gristmill_wire::Demand;
 
+use crate::equipment::Room;
 use crate::memory::Memory;
 use crate::random::Random;
 use crate::worker::Course;
@@ -28,6 +30,10 @@ pub struct Plan {
     pub batches: u64,
     /// A task has options.
     pub options: u64,
+    /// A task needs more than a worker.
+    pub demands: u64,
+    /// What there is: each task that needs more fits into one of these.
+    pub rooms: Vec<Room>,
     /// A step of the program cancels something.
     pub cancels: u64,
     /// A step kills a worker.
@@ -69,6 +75,7 @@ impl Plan {
                 ..Budgets::default()
             },
             grace_ns: 3_000_000,
+            supply: Room::draw_supply(random),
             ..Config::default()
         };
         Self {
@@ -81,6 +88,8 @@ impl Plan {
             ignores: 50,
             batches: pick(random, &[0, 0, 20, 90]),
             options: pick(random, &[0, 20, 80]),
+            demands: pick(random, &[0, 0, 10, 60]),
+            rooms: vec![Room::of(&config)],
             cancels: pick(random, &[0, 5, 20]),
             kills: pick(random, &[0, 0, 1, 3]),
             keeper: pick(random, &[0, 0, 0, 1]),
@@ -121,10 +130,18 @@ impl Plan {
         number.is_multiple_of(7)
     }
 
+    fn draw_demand(&self, random: &mut Random) -> Demand {
+        if self.demands == 0 || !random.chance(self.demands) {
+            return Demand::NONE;
+        }
+        pick(random, &self.rooms).draw_demand(random)
+    }
+
     /// Draws the options of a task.
     pub fn draw_options(&self, random: &mut Random, now: u64) -> Option<TaskOptions> {
+        let demand = self.draw_demand(random);
         if !random.chance(self.options) {
-            return None;
+            return (!demand.is_none()).then(|| TaskOptions { demand, ..TaskOptions::default() });
         }
         let mut small = |percent, limit| {
             if random.chance(percent) { random.below(limit) } else { 0 }
@@ -137,6 +154,7 @@ impl Plan {
             grace_ns: random.chance(30).then(|| random.below(2_000_000)),
             budgets: Some(Budgets { retries, loss_retries, timeout_retries }),
             priority: i32::try_from(random.below(5)).expect("small") - 2,
+            demand,
             ..TaskOptions::default()
         })
     }

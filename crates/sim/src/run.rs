@@ -53,7 +53,7 @@ impl Simulation {
         let config: Config = plan.config.clone();
         let memory = plan.memory();
         let trace = with_trace.then(Vec::new);
-        let world = World { trace, ..World::new(config.slot_count(), plan.ring_max, memory) };
+        let world = World { trace, ..World::new(&config, plan.ring_max, memory) };
         let core = Core::new(config);
         Self { core, world, plan, random, submitted: 0, is_closed: false, steps: 0 }
     }
@@ -98,6 +98,9 @@ impl Simulation {
             return;
         }
         self.spread();
+        if (0..KINDS).any(|kind| self.act(kind)) {
+            return;
+        }
         let is_impatient = self.random.chance(2);
         if is_impatient && let Some(number) = self.world.hanging() {
             self.stop(number);

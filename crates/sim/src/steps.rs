@@ -111,6 +111,7 @@ impl World {
         let number = frame.record.number;
         let now = self.now;
         let is_alone = self.is_alone;
+        self.check_room(slot, &frame);
         let entry = &mut self.ledger[number];
         let run = u32::try_from(entry.runs.len()).expect("few runs");
         entry.runs.push(Run { end: None, saw: frame.record.saw.clone() });

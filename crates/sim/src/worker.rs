@@ -23,6 +23,8 @@ pub struct Record {
     pub flags: TaskFlags,
     /// Whose results it names, and of which run each is.
     pub saw: Vec<(usize, u32)>,
+    /// The GPUs that it is told of, a bit each.
+    pub devices: u16,
     /// When it must not start any more; 0 is never.
     pub deadline_ns: u64,
     /// The writer wants it back.
@@ -131,6 +133,8 @@ pub struct Worker {
     pub stopped: u64,
     /// Calls claimed of the batch that was begun last.
     pub calls_claimed: u32,
+    /// The GPUs that the process has used, a bit each.
+    pub devices: u16,
     /// What it runs, innermost last.
     pub stack: Vec<Frame>,
     /// Its result ring.

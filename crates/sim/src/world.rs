@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use gristmill_core::{
-    Attempt, Budgets, Dispatch, KillReason, Payload, Port, Progress, Sent, SlotId, Status,
+    Attempt, Budgets, Config, Dispatch, KillReason, Payload, Port, Progress, Sent, SlotId, Status,
     TakeBack, TaskId,
 };
 
-use gristmill_wire::{BatchCalls, TaskFlags, Verdict};
+use gristmill_wire::{BatchCalls, Demand, Equipment, TaskFlags, Verdict};
 
+use crate::equipment::Room;
 use crate::memory::{Memory, number_of};
 use crate::worker::{Record, Worker};
 
@@ -73,6 +74,8 @@ pub struct Entry {
     pub depth: u64,
     /// The engine that it was submitted to: 0 is the program's client, others are those of leases.
     pub owner: usize,
+    /// What it needs besides a worker.
+    pub demand: Demand,
     /// It can never be sent.
     pub is_unsendable: bool,
     /// The batch that it travels in, as long as it does, and its place there.
@@ -119,6 +122,8 @@ pub struct World {
     pub ledger: Vec<Entry>,
     /// The numbers of a batch's calls, and how many results of it were taken in.
     pub batches: BTreeMap<TaskId, (Vec<usize>, usize)>,
+    /// What its tasks may have.
+    pub room: Room,
     /// Records that fit into a ring.
     pub ring_max: usize,
     /// The large payloads.
@@ -142,9 +147,10 @@ pub struct World {
 impl World {
     /// Workers that are to come, and nothing that has happened.
     #[must_use]
-    pub fn new(slot_count: usize, ring_max: usize, memory: Memory) -> Self {
+    pub fn new(config: &Config, ring_max: usize, memory: Memory) -> Self {
         Self {
-            workers: (0..slot_count).map(|_| Worker::default()).collect(),
+            room: Room::of(config),
+            workers: (0..config.slot_count()).map(|_| Worker::default()).collect(),
             ledger: Vec::new(),
             batches: BTreeMap::new(),
             ring_max,
@@ -190,6 +196,8 @@ impl Port for World {
         if entry.is_unsendable {
             return Sent::Failed(Payload::copy_from(b"too large"));
         }
+        let equipment = frame.extension.map_or(Equipment::NONE, |one| one.equipment);
+        self.check_equipment(number, equipment);
         let ring_max = self.ring_max;
         let worker = self.worker(slot);
         assert!(worker.is_up && !worker.is_retired, "a task was sent to a slot without a worker");
@@ -206,6 +214,7 @@ impl Port for World {
             attempt: frame.attempt,
             flags: frame.flags,
             saw,
+            devices: equipment.devices,
             deadline_ns: frame.extension.map_or(0, |extension| extension.deadline_ns),
             revoked: false,
         });

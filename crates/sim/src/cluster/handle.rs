@@ -55,7 +55,7 @@ impl Handle {
         is_client: bool,
     ) -> Self {
         let number = shared.borrow_mut().next_number();
-        let world = World::new(config.slot_count(), plan.base.ring_max, plan.base.memory());
+        let world = World::new(&config, plan.base.ring_max, plan.base.memory());
         let world = World { is_alone: false, engine: number, ..world };
         let mut links = Links::new(None, !is_client);
         links.sizes = plan.sizes;

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use gristmill_agent::{Capacity, Desk, Facts, Housing};
-use gristmill_core::Config;
+use gristmill_agent::{Desk, Facts, Housing};
+use gristmill_core::{Config, Supply};
 use gristmill_wire::peer::{Ask, Grant};
 
 use super::clock::Clock;
@@ -35,6 +35,7 @@ impl Housing for SimHousing {
         let config = Config {
             workers,
             tasks_per_worker_max: ask.tasks_per_worker,
+            supply: Supply { memory: grant.memory, gpus: grant.gpus },
             ..self.plan.lease.config.clone()
         };
         let who = format!("n{}/{:x}", self.place, ask.lease & 0xffff);
@@ -208,7 +209,7 @@ fn begin(
         python: "3".to_owned(),
         engine: "sim".to_owned(),
         name: format!("n{place}"),
-        capacity: Capacity { workers: plan.nodes[place], memory: 1, gpus: 0 },
+        capacity: plan.nodes[place],
         labels: String::new(),
         joins: plan.joins[place],
         ends_at: u64::MAX,

@@ -1,11 +1,13 @@
 //! What a seed's cluster is like, and what befalls it.
 
+use gristmill_agent::Capacity;
 use gristmill_client::LinkSizes;
-use gristmill_core::Config;
+use gristmill_core::{Config, Supply};
 use gristmill_transport::SessionOptions;
 use gristmill_wire::peer::Ask;
 
 use super::network::Weather;
+use crate::equipment::Room;
 use crate::plan::{Plan, pick};
 use crate::random::Random;
 
@@ -16,8 +18,8 @@ pub(crate) struct ClusterPlan {
     pub base: Plan,
     /// What nodes' workers do, and what their engines may.
     pub lease: Plan,
-    /// How many workers each node has.
-    pub nodes: Vec<u32>,
+    /// What each node has.
+    pub nodes: Vec<Capacity>,
     /// Whether each node joins the client, or is dialled.
     pub joins: Vec<bool>,
     pub weather: Weather,
@@ -42,6 +44,13 @@ impl ClusterPlan {
         let workers = u16::try_from(workers).expect("small");
         let spare_max = if workers == 0 { 0 } else { base.config.spare_max };
         let config = Config { workers, spare_max, ..base.config.clone() };
+        let nodes: Vec<Capacity> = (0..count).map(|_| draw_node(random)).collect();
+        let rooms = if workers == 0 {
+            nodes.iter().map(room_of).collect()
+        } else {
+            vec![Room::of(&config)]
+        };
+        let base = Plan { rooms, ..base };
         let lease = Plan {
             config: Config {
                 depth_max: 2 + small(random, 12),
@@ -65,19 +74,20 @@ impl ClusterPlan {
         Self {
             base: Plan { config, start_failures: 0, batches: 0, ..base },
             lease,
-            nodes: (0..count).map(|_| 1 + small(random, 4)).collect(),
+            nodes,
             joins: (0..count).map(|_| random.chance(50)).collect(),
             weather,
             sizes: Self::draw_sizes(random),
             ask: Ask {
                 lease: 0,
-                workers: if random.chance(70) { 0 } else { 1 },
+                // What a task needs must not be shut up in the lease of a client that is gone, for good.
+                workers: if random.chance(70) || base.demands > 0 { 0 } else { 1 },
                 tasks_per_worker: 0,
                 expiry_ns,
                 beat_ns,
                 duration_ns: if random.chance(85) { u64::MAX } else { random.below(100_000_000) },
                 memory: 0,
-                gpus: 0,
+                gpus: u32::MAX,
                 blob_limits: [u64::MAX; 2],
                 spawns_fresh: false,
                 program: Vec::new(),
@@ -112,4 +122,18 @@ impl ClusterPlan {
     pub const fn span_ns(&self) -> u64 {
         3 * self.ask.expiry_ns
     }
+}
+
+fn draw_node(random: &mut Random) -> Capacity {
+    let Supply { memory, gpus } = Room::draw_supply(random);
+    let workers = 1 + u32::try_from(random.below(4)).expect("small");
+    Capacity { workers, memory: memory.min(1_000), gpus: gpus.count_ones() }
+}
+
+/// What a lease has of a node that has no other.
+fn room_of(node: &Capacity) -> Room {
+    let workers = u16::try_from(node.workers).expect("few workers");
+    // Each worker has its part.
+    let memory = node.memory / u64::from(node.workers) * u64::from(node.workers);
+    Room { workers, supply: Supply { memory, gpus: (1 << node.gpus) - 1 } }
 }

@@ -14,7 +14,7 @@ impl Cluster {
     pub(super) fn check_time(&mut self) {
         let now = self.now();
         for (place, node) in self.nodes.iter().enumerate() {
-            let capacity = self.plan.nodes[place] as usize;
+            let capacity = self.plan.nodes[place].workers as usize;
             assert!(node.used_workers() <= capacity, "node {place} has given more than it has");
             if node.runs() && now > node.troubled_at + SLACK_NS {
                 for handle in node.engines.borrow().iter().filter(|one| one.is_alive()) {
