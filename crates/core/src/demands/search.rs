@@ -1,8 +1,9 @@
 //! Where to look for a peer that has what a task needs: a few places at a time, so that a decision costs the same
 //! whatever their number.
 //!
-//! The one that has just got room comes first, then the next few in turn. What is not found so is found by the full
-//! round of [`crate::Core::poll`], which is due as long as something has changed that nobody has looked at.
+//! Few peers are all looked at. Of many only the one that has just got room is, or, for another task, the next few in turn.
+//! What is not found so is found by the full round of [`crate::Core::poll`], which is due as long as something has changed
+//! that nobody has looked at.
 
 /// Places that are looked at in turn: enough of a choice, and a decision stays below two microseconds.
 const LOOKS_MAX: usize = 32;
@@ -37,19 +38,21 @@ impl Search {
 
     /// The places to look at now, of `end`.
     pub fn places(&self, end: usize) -> impl Iterator<Item = usize> + use<> {
-        let next = self.next;
-        let round = (0..end.min(LOOKS_MAX)).map(move |step| (next + step) % end);
-        self.grown.into_iter().chain(round)
+        let (first, count) = match self.grown {
+            Some(place) if end > LOOKS_MAX => (place, 1),
+            _ => (self.next, end.min(LOOKS_MAX)),
+        };
+        (first..first + count).map(move |place| place % end)
     }
 
     /// They have been looked at.
     pub const fn go_on(&mut self, end: usize) {
-        self.grown = None;
         if end <= LOOKS_MAX {
             self.is_due = false;
-        } else {
+        } else if self.grown.is_none() {
             self.next = (self.next + LOOKS_MAX) % end;
         }
+        self.grown = None;
     }
 
     /// All have been looked at.
@@ -68,8 +71,8 @@ mod tests {
         let end = 5 * LOOKS_MAX + 3;
         let mut search = Search::default();
         search.grow(end - 1);
-        let first: Vec<usize> = search.places(end).collect();
-        assert_eq!((first[0], first.len()), (end - 1, LOOKS_MAX + 1), "what has grown is first");
+        assert_eq!(search.places(end).collect::<Vec<_>>(), [end - 1], "what has grown");
+        search.go_on(end);
         let mut seen = vec![false; end];
         for _ in 0..6 {
             search.places(end).for_each(|place| seen[place] = true);
