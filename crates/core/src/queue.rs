@@ -29,6 +29,11 @@ impl ReadyQueue {
         self.len == 0
     }
 
+    /// Whether all tasks have priority 0.
+    pub fn is_plain(&self) -> bool {
+        self.others.is_empty()
+    }
+
     fn list(&mut self, priority: i32) -> &mut List {
         if priority == 0 {
             return &mut self.plain;

@@ -83,7 +83,8 @@ impl Core {
         let kinds = Kinds::of(&demand);
         self.tasks[index].state = State::Ready;
         self.demands.wanted_places += u64::from(demand.places());
-        if is_first || priority != 0 || !self.demands.kinds.has(kinds) {
+        let is_last = !is_first && priority == 0 && self.demands.queue.is_plain();
+        if !is_last || !self.demands.kinds.has(kinds) {
             // Else it is behind one that lacks what it would.
             self.demands.search.repeat();
         }

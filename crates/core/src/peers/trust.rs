@@ -111,6 +111,7 @@ impl Core {
             self.peers.get_mut(place).trust.regain(&self.config);
             self.peers.distrusted -= 1;
             self.peers.settle(place, &self.config);
+            self.demands.search.grow(place);
         }
     }
 

@@ -71,3 +71,18 @@ fn one_that_waits_in_vain_is_followed_by_one_that_fits() {
     assert!(engine.peer_of(fitting).is_some());
     engine.core.audit();
 }
+
+#[test]
+fn one_that_comes_before_those_that_wait_is_looked_at_although_it_needs_the_same_things() {
+    let mut engine = client_of(&[4]);
+    let held = submit(&mut engine, 2);
+    let demand = Demand { cores: 4, ..Demand::NONE };
+    let late = engine.submit_with(TaskOptions { demand, priority: -1, ..TaskOptions::default() });
+    assert_eq!(engine.peer_of(late), None, "two of its four places are taken");
+    let sooner = submit(&mut engine, 2);
+    assert!(engine.peer_of(sooner).is_some(), "there are places for this one");
+    engine.core.audit();
+    let _outcome = engine.reply(held, returned());
+    let _outcome = engine.reply(sooner, returned());
+    assert!(engine.peer_of(late).is_some());
+}
