@@ -87,6 +87,22 @@ def test_nodes_that_need_it_again_have_it(make_nodes: MakeNodes, gate: Gate) -> 
     assert (after["given"], after["fetched"]) == (before["given"], before["fetched"])
 
 
+def test_tasks_go_where_their_argument_is(make_nodes: MakeNodes) -> None:
+    executor, _ = make_nodes(2, 1)
+    wait_for_nodes(executor, 2)
+    argument = content(size=4 << 20)
+    pids = {executor.submit(calls.pid, argument).result() for _ in range(20)}
+    assert len(pids) == 1
+    found = counts(executor)
+    assert found == {
+        "named": 20 * argument.nbytes,
+        "given": argument.nbytes,
+        "fetched": 0,
+        "passed_on": 0,
+        "saved": 19 * argument.nbytes,
+    }
+
+
 def test_only_the_program_gives_if_that_is_wanted(make_nodes: MakeNodes, gate: Gate) -> None:
     executor, _ = make_nodes(3, 1, blobs=on.Blobs(topology="client"))
     run_everywhere(executor, gate, 3, content())

@@ -15,7 +15,7 @@ use gristmill_sync::futex::Woken;
 use gristmill_transport::{Rest, Sleeper};
 use gristmill_wire::{BlobName, FunctionId, TaskId};
 
-use crate::blobs::{BlobOptions, Taking, names_of};
+use crate::blobs::{BlobOptions, Taking, names_of, with_names};
 use crate::inner::{Inner, Shared};
 use crate::lanes::{Lanes, handle};
 use crate::options::{ClientOptions, LinkUse, StartError};
@@ -445,17 +445,20 @@ impl Inner {
         ticket: u32,
     ) -> Result<TaskId, SubmitError> {
         let now = self.now_for_submit();
+        let named;
+        let (payload, options) = if call.parts.is_empty() {
+            (Payload::copy_from(call.payload), call.options)
+        } else {
+            named = with_names(call.options, &names);
+            (self.lanes.take_arguments(call, names), named.as_ref())
+        };
         let submission = Submission {
             function: call.function,
-            payload: if call.parts.is_empty() {
-                Payload::copy_from(call.payload)
-            } else {
-                self.lanes.take_arguments(call, names)
-            },
+            payload,
             handle: handle(call.function, ticket),
             submitted_ticks: self.lanes.now_ticks(),
             parents: call.parents,
-            options: call.options,
+            options,
             origin,
         };
         let task = self.accept(call.function, |core, lanes| core.submit(submission, now, lanes));

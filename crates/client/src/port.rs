@@ -1,8 +1,8 @@
 //! What the task graph asks of the rings: records on their way to workers, and what it may know of those.
 
 use gristmill_core::{
-    CallProgress, Dispatch, Errand, KillReason, Payload, PayloadRef, Port, Progress, Sent, Status,
-    TakeBack,
+    CallProgress, Dispatch, Errand, Holders, KillReason, Payload, PayloadRef, Port, Progress, Sent,
+    Status, TakeBack,
 };
 use gristmill_shm::{
     BatchProgress, BeginError, BlockPart, ClientArena, ClientLane, RecordWriter, Words,
@@ -275,6 +275,10 @@ impl Port for Lanes {
     #[inline]
     fn send_to_peer(&mut self, peer: PeerId, errand: Errand<'_>) -> Sent {
         self.send_away(peer, &errand)
+    }
+
+    fn holders(&self, payload: &Payload, near: PeerId) -> Holders {
+        self.blob_holders(payload, near)
     }
 
     fn stop_at_peer(&mut self, peer: PeerId, task: TaskId, attempt: Attempt, grace_ns: u64) {

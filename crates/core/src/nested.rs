@@ -213,7 +213,7 @@ impl Core {
                 if let Some(to) = self.choose_nested(slot, port) {
                     self.send_nested(slot, to, port);
                 } else if self.config.shares_nested_only
-                    && let Some(place) = self.choose_peer(head)
+                    && let Some(place) = self.choose_peer(head, port)
                 {
                     self.share_nested(slot, place, port);
                 } else {

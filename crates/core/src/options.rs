@@ -35,6 +35,9 @@ pub struct TaskOptions {
     pub context: ContextId,
     /// What it needs besides a worker.
     pub demand: Demand,
+    /// Its arguments are so large that peers that have them are better ones: [`Port::holders`](crate::Port::holders)
+    /// says who has.
+    pub is_bulky: bool,
 }
 
 /// Who submits.
@@ -64,6 +67,8 @@ pub(crate) struct Extra {
     pub priority: i32,
     pub context: ContextId,
     pub demand: Demand,
+    /// Peers that have its arguments are better ones.
+    pub is_bulky: bool,
     /// What it has of that, from when it gathers until it has run.
     pub claim: Option<Claim>,
     /// `u64::MAX` is none.
@@ -100,6 +105,7 @@ impl Extra {
             priority: options.priority,
             context: options.context,
             demand: options.demand,
+            is_bulky: options.is_bulky,
             claim: None,
             timeout_ns: options.timeout_ns.unwrap_or(u64::MAX),
             deadline_ns: options.deadline_ns.unwrap_or(u64::MAX),

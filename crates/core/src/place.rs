@@ -35,7 +35,7 @@ impl Core {
             && !self.config.shares_nested_only
             && self.ready.is_empty()
             && self.batch(index).is_none()
-            && let Some(place) = self.choose_peer(index)
+            && let Some(place) = self.choose_peer(index, port)
         {
             is_sent = self.send_away(place, index, port) == Placed::Done;
         }

@@ -5,7 +5,7 @@ use gristmill_wire::{Attempt, FunctionId, PeerId, SlotId, TaskExtension, TaskFla
 use crate::edges::Edge;
 use crate::slab::Slab;
 use crate::task::TaskTable;
-use crate::{Errand, NONE, Payload, Status};
+use crate::{Errand, Holders, NONE, Payload, Status};
 
 /// What became of a frame.
 #[must_use]
@@ -113,6 +113,13 @@ pub trait Port {
     fn send_to_peer(&mut self, peer: PeerId, errand: Errand<'_>) -> Sent {
         let _ = (peer, errand);
         Sent::Full
+    }
+
+    /// Who has the largest argument of a task: where there are many, those whose numbers come next after that of `near`,
+    /// or `near` itself. Asked only for tasks whose options say that they are bulky.
+    fn holders(&self, payload: &Payload, near: PeerId) -> Holders {
+        let _ = (payload, near);
+        Holders::default()
     }
 
     /// Asks a peer to stop a task, or not to start it.

@@ -155,6 +155,7 @@ impl Plan {
             budgets: Some(Budgets { retries, loss_retries, timeout_retries }),
             priority: i32::try_from(random.below(5)).expect("small") - 2,
             demand,
+            is_bulky: random.chance(30),
             ..TaskOptions::default()
         })
     }

@@ -9,6 +9,7 @@ mod feeds;
 mod giving;
 mod naming;
 mod options;
+mod placing;
 mod taking;
 mod traffic;
 mod work;
@@ -19,4 +20,5 @@ pub use traffic::BlobTraffic;
 
 pub(crate) use giving::Giving;
 pub(crate) use naming::names_of;
+pub(crate) use placing::with_names;
 pub(crate) use taking::Taking;

@@ -97,6 +97,7 @@ impl Inner {
 
     /// A node has all of a blob, of which `fetched` bytes came from other nodes.
     fn note_blob(&mut self, peer: PeerId, digest: Digest, fetched: u64) {
+        self.core.peer_supplied(peer);
         let giver = self.lanes.giving.spread.have(peer, digest);
         if let Some(link) = self.lanes.links.get_mut(peer) {
             link.traffic.fetched += fetched;

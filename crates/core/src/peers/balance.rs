@@ -87,6 +87,16 @@ impl Core {
         self.pump_followers(place, port);
     }
 
+    /// Tells that a peer has got what tasks there waited for: these can be given back from now on.
+    pub fn peer_supplied(&mut self, peer: PeerId) {
+        let Some(place) = self.joined_peer(peer) else { return };
+        let peer = self.peers.get_mut(place);
+        let was_deep = peer.has_more();
+        peer.is_dry = false;
+        let is_deep = peer.has_more();
+        self.peers.deep += u32::from(is_deep && !was_deep);
+    }
+
     /// Asks the peer that a task is with not to start it, once; false where it is to be stopped, or is with none.
     pub(crate) fn ask_back(&mut self, index: u32, port: &mut impl Port) -> bool {
         let task = &mut self.tasks[index];

@@ -5,11 +5,12 @@
 //! started, and is charged as if it had.
 //!
 //! The choice of a peer costs the same whatever their number: peers are kept in lists by how much room they have, and the
-//! first of the best list is taken, or the one where the function is at home.
+//! first of the best list is taken, the one where the function is at home, or one that has a task's large arguments.
 
 mod answers;
 mod balance;
 mod follow;
+mod holders;
 mod homes;
 mod levels;
 mod loss;
@@ -18,6 +19,7 @@ mod table;
 mod trust;
 
 pub use answers::{PeerAnswer, PeerEnd};
+pub use holders::Holders;
 pub use place::{Errand, ErrandParents};
 pub use table::{PeerOffer, PeerStats};
 

@@ -58,7 +58,7 @@ impl Core {
         while let Some(first) = self.ready.first()
             && self.batch(first).is_none()
         {
-            let Some(place) = self.choose_peer(first) else {
+            let Some(place) = self.choose_peer(first, port) else {
                 if self.give_back(first, port) {
                     continue;
                 }
@@ -78,10 +78,9 @@ impl Core {
     }
 
     /// The peer for a task: its function's home while a worker there has nothing to do; else the first of those with most
-    /// room, for as long as what it got in a row is less than another
-    /// one would need to begin.
+    /// room, for as long as what it got in a row is less than another one would need to begin.
     #[inline]
-    pub(crate) fn choose_peer(&mut self, index: u32) -> Option<usize> {
+    pub(crate) fn choose_peer(&mut self, index: u32, port: &impl Port) -> Option<usize> {
         let mut first = self.peers.levels.first()?;
         let workers = u64::from(self.peers.get(first).offer.workers);
         if self.peers.streak_ns >= self.config.cling_ns.saturating_mul(workers) {
@@ -89,14 +88,13 @@ impl Core {
             self.peers.levels.rotate(first);
             first = self.peers.levels.first()?;
         }
-        let function = self.tasks[index].function;
         let is_idle = self.peers.levels.of(first) == Level::Idle;
+        let function = self.tasks[index].function;
         let best = is_idle.then(|| self.home_of(function)).flatten().unwrap_or(first);
-        let run_ns = self.functions[function.0 as usize].mean_ns();
-        if self.peers.get(best).has_time_for(run_ns, self.now) && !self.comes_from(index, best) {
+        if self.tasks[index].extra == NONE && self.lasts_for(index, best) {
             return Some(best);
         }
-        self.choose_other_peer(index, first, run_ns)
+        self.choose_fit_peer(index, (best, first), port)
     }
 
     /// The peer where a function is at home, if a worker there has nothing to do.
@@ -107,19 +105,35 @@ impl Core {
         (self.peers.levels.of(home) == Level::Idle).then_some(home)
     }
 
-    /// Of the next few with room, one that lasts long enough and is not the one that the task came from.
+    /// The best one, or of the next few with room the first one that the task can go to; or the one that has its large
+    /// arguments.
     #[cold]
-    fn choose_other_peer(&self, index: u32, first: usize, run_ns: u64) -> Option<usize> {
+    fn choose_fit_peer(
+        &self,
+        index: u32,
+        (best, first): (usize, usize),
+        port: &impl Port,
+    ) -> Option<usize> {
         let others = std::iter::successors(Some(first), |&place| self.peers.levels.next(place));
-        let is_fit = |place: &usize| {
-            let lasts = self.peers.get(*place).has_time_for(run_ns, self.now);
-            lasts && !self.comes_from(index, *place)
-        };
-        others.take(LOOKS_MAX).find(is_fit)
+        let mut few = std::iter::once(best).chain(others.take(LOOKS_MAX));
+        let best = few.find(|&place| self.is_fit(index, place))?;
+        let extra = self.tasks[index].extra;
+        let is_bulky = extra != NONE && self.extras[extra].is_bulky;
+        Some(if is_bulky { self.choose_holder(index, best, port) } else { best })
+    }
+
+    /// Whether a peer lasts long enough for a task, which does not come from there.
+    pub(super) fn is_fit(&self, index: u32, place: usize) -> bool {
+        self.lasts_for(index, place) && !self.comes_from(index, place)
+    }
+
+    #[inline]
+    fn lasts_for(&self, index: u32, place: usize) -> bool {
+        let run_ns = self.functions[self.tasks[index].function.0 as usize].mean_ns();
+        self.peers.get(place).has_time_for(run_ns, self.now)
     }
 
     /// Whether a task is that of this peer.
-    #[inline]
     fn comes_from(&self, index: u32, place: usize) -> bool {
         let extra = self.tasks[index].extra;
         extra != NONE && usize::from(self.extras[extra].from) == place

@@ -129,6 +129,12 @@ impl Peer {
         now.saturating_add(before).saturating_add(run_ns) <= self.offer.ends_at_ns
     }
 
+    /// How long a task waits there before it begins, as far as is known.
+    pub fn wait_ns(&self) -> u64 {
+        let workers = u64::from(self.offer.workers.max(1));
+        if self.idle_count() > 0 { 0 } else { self.backlog_ns / workers }
+    }
+
     /// Workers that have nothing to do.
     #[inline]
     pub const fn idle_count(&self) -> u32 {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use gristmill_core::{
-    AnswerOutcome, Attempt, Config, Core, Dispatch, Epoch, Errand, FunctionId, KillReason, Loss,
-    LossCause, Origin, Payload, PayloadRef, PeerId, Port, Progress, Sent, SlotId, Status,
+    AnswerOutcome, Attempt, Config, Core, Dispatch, Epoch, Errand, FunctionId, Holders, KillReason,
+    Loss, LossCause, Origin, Payload, PayloadRef, PeerId, Port, Progress, Sent, SlotId, Status,
     Submission, SubmitError, TakeBack, TaskId, TaskOptions,
 };
 use gristmill_wire::{AnswerFrame, BatchCalls, PayloadKind, Span, TaskFlags, Temperature, Verdict};
@@ -56,6 +56,9 @@ pub struct Rings {
     pub away: Vec<Away>,
     /// Links that take nothing more.
     pub full_peers: Vec<u16>,
+    /// Who has the largest argument of every task, and how long others would need to fetch it.
+    pub holders: Vec<u16>,
+    pub fetch_ns: u64,
     /// Tasks that peers were asked to stop, and not to start.
     pub stopped: Vec<TaskId>,
     pub withdrawn: Vec<TaskId>,
@@ -151,6 +154,11 @@ impl Port for Rings {
             parents: parents.collect(),
         });
         Sent::Written(0)
+    }
+
+    fn holders(&self, _: &Payload, _: PeerId) -> Holders {
+        let peers = self.holders.iter().map(|&peer| PeerId(peer)).collect();
+        Holders { peers, fetch_ns: self.fetch_ns }
     }
 
     fn stop_at_peer(&mut self, _: PeerId, task: TaskId, _: Attempt, _: u64) {

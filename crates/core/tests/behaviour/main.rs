@@ -10,6 +10,7 @@ mod ending;
 mod fake;
 mod faraway;
 mod following;
+mod holding;
 mod homing;
 mod losing;
 mod model;

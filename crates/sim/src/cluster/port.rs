@@ -2,8 +2,8 @@
 
 use gristmill_client::{Sending, is_guest};
 use gristmill_core::{
-    Attempt, Dispatch, Errand, FunctionId, KillReason, PeerId, Port, Progress, Sent, SlotId,
-    Status, TakeBack, TaskId,
+    Attempt, Dispatch, Errand, FunctionId, Holders, KillReason, Payload, PeerId, Port, Progress,
+    Sent, SlotId, Status, TakeBack, TaskId,
 };
 use gristmill_wire::peer::Control;
 
@@ -108,6 +108,13 @@ impl Port for Lanes {
             self.note_placement(number, attempt, line);
         }
         sent
+    }
+
+    /// Each number is that of a large argument, which one peer has, or maybe nobody.
+    fn holders(&self, payload: &Payload, _near: PeerId) -> Holders {
+        let number = number_of(self.world.memory.get(payload));
+        let peer = PeerId(u16::try_from(number % 8).expect("small"));
+        Holders { peers: vec![peer], fetch_ns: 1_000_000 }
     }
 
     fn stop_at_peer(&mut self, peer: PeerId, task: TaskId, attempt: Attempt, grace_ns: u64) {

@@ -74,6 +74,12 @@ impl Blob {
         self.waiting.values().copied().collect()
     }
 
+    /// The nodes that have it or are getting it, from a number on and round.
+    pub fn holders(&self, near: PeerId) -> impl Iterator<Item = PeerId> {
+        let after = self.members.range(near..).chain(self.members.range(..near));
+        after.map(|(&node, _)| node)
+    }
+
     /// Whether nobody has it and nobody needs it.
     pub fn is_nowhere(&self) -> bool {
         !self.is_held && self.members.is_empty()

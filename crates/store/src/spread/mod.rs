@@ -264,6 +264,11 @@ impl Spread {
         self.remove(node, digest);
     }
 
+    /// The nodes that have a blob or are getting it: first `near`, if it is one, then those whose numbers come next.
+    pub fn holders(&self, digest: Digest, near: PeerId) -> impl Iterator<Item = PeerId> {
+        self.blobs.get(&digest).into_iter().flat_map(move |blob| blob.holders(near))
+    }
+
     /// What is to be done since this was asked last, in this order.
     pub fn take_steps(&mut self) -> Vec<Step> {
         std::mem::take(&mut self.steps)

@@ -67,6 +67,24 @@ fn the_client_gives_no_more_copies_than_it_has_to() {
 }
 
 #[test]
+fn those_that_have_it_or_are_getting_it_are_known_from_any_one_on() {
+    let mut spread = spread(1, Topology::Peers);
+    for node in 0..6 {
+        spread.join(PeerId(node), Node::default());
+    }
+    [1, 3, 4].into_iter().for_each(|node| need(&mut spread, node));
+    let _ = spread.have(PeerId(1), NAME.digest);
+    let holders = |spread: &Spread, near| -> Vec<u16> {
+        spread.holders(NAME.digest, PeerId(near)).map(|node| node.0).collect()
+    };
+    assert_eq!(holders(&spread, 3), [3, 4, 1]);
+    assert_eq!(holders(&spread, 2), [3, 4, 1]);
+    assert_eq!(holders(&spread, 0), [1, 3, 4]);
+    spread.dropped(PeerId(1), NAME.digest);
+    assert_eq!(holders(&spread, 5), [3, 4]);
+}
+
+#[test]
 fn only_the_client_gives_if_that_is_wanted() {
     let mut spread = spread(2, Topology::Client);
     for node in 0..4 {

@@ -1,0 +1,41 @@
+//! Tasks with large arguments, which go where these are.
+//!
+//! A peer that has a task's largest argument, or is getting it, is taken before one that would have to fetch it, unless the
+//! other one would have fetched it and begun by the time that it gets to the task. Who is busy with what nobody has seen
+//! run, maybe for hours, is not waited for. Other tasks pay nothing for this, and these the same whatever the number of
+//! peers.
+
+use gristmill_wire::PeerId;
+
+use super::levels::Level;
+use super::table::peer_id;
+use crate::Core;
+use crate::port::Port;
+
+/// Where a task's largest argument is, as far as is known.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Holders {
+    /// Some peers that have it or are getting it: each is looked at.
+    pub peers: Vec<PeerId>,
+    /// How long another one would need to fetch it.
+    pub fetch_ns: u64,
+}
+
+impl Core {
+    /// The peer for a task with large arguments that would go to `best` without them.
+    pub(super) fn choose_holder(&self, index: u32, best: usize, port: &impl Port) -> usize {
+        let Holders { peers, fetch_ns } = port.holders(self.tasks[index].payload(), peer_id(best));
+        let places = peers.into_iter().filter_map(|peer| self.joined_peer(peer));
+        let has_room = |&place: &usize| {
+            self.peers.levels.of(place) != Level::Shut && self.is_fit(index, place)
+        };
+        let wait_ns = |place: usize| self.peers.get(place).wait_ns();
+        let is_known = self.functions[self.tasks[index].function.0 as usize].is_seen();
+        let patience_ns = if is_known { fetch_ns } else { 0 };
+        places
+            .filter(has_room)
+            .min_by_key(|&place| wait_ns(place))
+            .filter(|&place| wait_ns(place) <= wait_ns(best).saturating_add(patience_ns))
+            .unwrap_or(best)
+    }
+}
