@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+import gristmill as parsl
 from gristmill import Executor, GristmillError, array, on
 from gristmill._nodes.local import LocalNodes
 
@@ -108,6 +110,17 @@ def test_only_the_program_gives_if_that_is_wanted(make_nodes: MakeNodes, gate: G
     run_everywhere(executor, gate, 3, content())
     found = counts(executor)
     assert (found["given"], found["fetched"]) == (3 * SIZE, 0)
+
+
+def test_apps_have_the_settings_of_their_executor(tmp_path: Path, gate: Gate) -> None:
+    executor = parsl.GristmillExecutor(nodes=LocalNodes(2, 1), blobs=on.Blobs(topology="client"))
+    with parsl.load(parsl.Config(executors=[executor], run_dir=str(tmp_path / "runs"))):
+        assert parsl.python_app(calls.nothing)().result() is None
+        engine = executor._engine
+        assert engine is not None
+        run_everywhere(engine, gate, 2, content())
+        found = counts(engine)
+    assert (found["given"], found["fetched"]) == (2 * SIZE, 0)
 
 
 class Grouped(LocalNodes):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from typing import Any
 
+    from gristmill._nodes.blobs import Blobs
     from gristmill._nodes.block_status import ErrorHandler
     from gristmill._nodes.placement import Placement
     from gristmill.parsl.config import Config
@@ -69,6 +70,7 @@ class GristmillExecutor(ParslExecutor):
     :param provider: a provider of Parsl's, with its launcher, in whose blocks workers run. The first blocks are
         submitted when the kernel starts.
     :param nodes: another placement of ``gristmill.on``, instead of a provider.
+    :param blobs: how large arguments come to nodes (``gristmill.on.Blobs``).
     :param cores_per_worker: for this and all below see ``gristmill.on.provider``; without a provider they mean nothing.
     :param strategy: that of the configuration if ``None``; Parsl's own kernel does not tell, so it is ``simple`` there.
     :param max_idletime: that of the configuration if ``None``; 120 seconds under Parsl's own kernel.
@@ -96,6 +98,7 @@ class GristmillExecutor(ParslExecutor):
         remote_monitoring_radio: Any = None,
         provider: Any = None,
         nodes: Placement | None = None,
+        blobs: Blobs | None = None,
         cores_per_worker: float = 1.0,
         mem_per_worker: float | None = None,
         max_workers_per_node: float | None = None,
@@ -110,6 +113,7 @@ class GristmillExecutor(ParslExecutor):
         self.label = label
         self.provider = provider
         self.nodes = nodes
+        self.blobs = blobs
         self.cores_per_worker = cores_per_worker
         self.mem_per_worker = mem_per_worker
         self.max_workers_per_node = max_workers_per_node
@@ -152,6 +156,7 @@ class GristmillExecutor(ParslExecutor):
             threads_per_worker=self.threads_per_worker,
             task_limit=self.task_limit,
             nodes=placement,
+            blobs=self.blobs,
         )
         self._options = functools.lru_cache(_SPECIFICATIONS_MAX)(self._make_options)
         # What most tasks are submitted through, looked up once.
