@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -187,6 +188,19 @@ def test_a_task_that_waits_for_its_argument_is_cancelled(make_nodes: MakeNodes) 
     for future, was_cancelled in zip(futures, cancelled, strict=True):
         assert future.cancelled() == was_cancelled
     assert executor.submit(calls.same, 1).result() == 1
+
+
+def test_a_task_says_how_much_of_its_argument_has_left(make_nodes: MakeNodes) -> None:
+    executor, _ = make_nodes(1, 1)
+    wait_for_nodes(executor, 1)
+    size = 8 * SIZE
+    future = executor.submit(len, bytes(size))
+    said = set()
+    while not future.done():
+        said.add(executor.explain(future))
+    assert future.result() == size
+    left = [re.search(rf"(\d+) of {size} bytes of an argument have left", text) for text in said]
+    assert any(0 < int(found[1]) <= size for found in left if found), said
 
 
 def test_results_of_large_arguments_go_on_to_dependants(make_nodes: MakeNodes) -> None:

@@ -62,8 +62,12 @@ impl Inner {
             Whereabouts::Away { peer, ahead, parents } => {
                 let name = self.lanes.links.get(peer).map_or("?", |link| &link.name);
                 let text = format!("{who} is with node {name}, {}", self.node_state(peer));
+                let arguments = self.core.arguments(task);
+                let blobs = arguments.and_then(|payload| self.lanes.explain_blobs(peer, payload));
                 if parents > 0 {
                     format!("{text}; it waits there for {} among its arguments", tasks(parents))
+                } else if let Some(blobs) = blobs {
+                    format!("{text}; {blobs}")
                 } else {
                     format!("{text}; {} sent there before it and not answered", were(ahead))
                 }

@@ -6,7 +6,7 @@ use crate::options::Origin;
 use crate::outcome::{Outcome, Status};
 use crate::slots::SlotState;
 use crate::task::{State, flag};
-use crate::{Core, NONE};
+use crate::{Core, NONE, Payload};
 
 /// When a task crossed which border; the last attempt's. Ticks of the client's clock, 0 for what
 /// did not happen.
@@ -224,6 +224,13 @@ impl Core {
     #[must_use]
     pub const fn has_batches(&self) -> bool {
         self.batches > 0
+    }
+
+    /// A task's arguments, until it is final.
+    #[must_use]
+    pub fn arguments(&self, id: TaskId) -> Option<&Payload> {
+        let task = &self.tasks[self.tasks.find(id)?];
+        (!matches!(task.state, State::Final | State::Promised)).then(|| task.payload())
     }
 
     /// Looks at a task; `None` when it was released.

@@ -17,5 +17,5 @@ mod spread;
 mod store;
 
 pub use hash::{Verifier, digest_of};
-pub use spread::{Giver, Node, Spread, SpreadOptions, Step, Topology};
+pub use spread::{Giver, Node, Spread, SpreadOptions, Stage, Step, Topology};
 pub use store::{BlobLimits, Progress, Store, StoreCounts, Want};

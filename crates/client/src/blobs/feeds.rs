@@ -34,6 +34,12 @@ impl Feeds {
         self.0.push_back(Feed { digest, part, offset });
     }
 
+    /// Up to which byte a blob was given; `None`: it is not being given.
+    #[must_use]
+    pub fn given(&self, digest: Digest) -> Option<u64> {
+        self.0.iter().find(|feed| feed.digest == digest).map(|feed| feed.offset)
+    }
+
     /// Gives a blob no more.
     pub fn cease(&mut self, digest: Digest) {
         self.0.retain(|feed| feed.digest != digest);
@@ -71,6 +77,10 @@ mod tests {
             feeds.give(Digest([seed; 32]), arena.store(&bytes(seed)).expect("a block"), 0);
         }
         feeds.give(Digest([2; 32]), arena.store(&bytes(2)).expect("a block"), 299_999);
+        assert_eq!(
+            [1, 2, 3].map(|seed| feeds.given(Digest([seed; 32]))),
+            [Some(0), Some(299_999), None]
+        );
         let (mut order, mut count) = (Vec::new(), [0; 3]);
         let mut out = Vec::new();
         while feeds.next_piece(&mut out).is_some() {

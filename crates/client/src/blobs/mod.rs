@@ -11,6 +11,7 @@ mod naming;
 mod options;
 mod placing;
 mod taking;
+mod telling;
 mod traffic;
 mod work;
 

@@ -8,7 +8,7 @@ use super::{Giver, Topology, World};
 
 /// Where a node is with a blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+pub enum Stage {
     /// It needs it, and has nobody to get it from.
     Waiting,
     /// It has lost its giver, and was asked what it needs.
@@ -72,6 +72,11 @@ impl Blob {
     /// The nodes that wait for it.
     pub fn waiting(&self) -> Vec<PeerId> {
         self.waiting.values().copied().collect()
+    }
+
+    /// Where a node is with it; none: it never needed it, or has it no more.
+    pub fn stage(&self, node: PeerId) -> Option<Stage> {
+        self.members.get(&node).map(|member| member.stage)
     }
 
     /// The nodes that have it or are getting it, from a number on and round.

@@ -22,6 +22,8 @@ use gristmill_wire::{BlobName, Digest, PeerId};
 
 use blob::Blob;
 
+pub use blob::Stage;
+
 /// Who gives to whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Topology {
@@ -262,6 +264,12 @@ impl Spread {
     /// A node has a blob no more, or needs it no more.
     pub fn dropped(&mut self, node: PeerId, digest: Digest) {
         self.remove(node, digest);
+    }
+
+    /// Where a node is with a blob, as far as it said that it needs it.
+    #[must_use]
+    pub fn stage(&self, node: PeerId, digest: Digest) -> Option<Stage> {
+        self.blobs.get(&digest)?.stage(node)
     }
 
     /// The nodes that have a blob or are getting it: first `near`, if it is one, then those whose numbers come next.
