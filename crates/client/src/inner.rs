@@ -216,8 +216,12 @@ impl Inner {
         for (_, waiter) in &mut self.waiters {
             if !waiter.is_called && concerns(&waiter.tasks) {
                 waiter.is_called = true;
-                waiter.wake.notify_one();
-                is_kicked |= !waiter.is_asleep;
+                // A notice is a system call, whether or not somebody sleeps on the condition.
+                if waiter.is_asleep {
+                    waiter.wake.notify_one();
+                } else {
+                    is_kicked = true;
+                }
             }
         }
         if is_kicked {
