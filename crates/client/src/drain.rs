@@ -64,6 +64,9 @@ impl Inner {
         let now = self.lanes.now();
         self.core.spread(now, &mut self.lanes);
         self.settle();
+        if self.lanes.links.has_outgoing {
+            self.flush_links(now);
+        }
     }
 
     /// Completes a few results of each ring: what a submit does in passing.
