@@ -116,21 +116,18 @@ impl Client {
                 inner = self.nap(inner, nap.min(left));
                 continue;
             }
-            let watch = inner.lanes.watch();
-            let pauses = if inner.core.in_flight() > STREAM { STREAM_PAUSES } else { 1 };
             let window = self.spin_beside(&inner.core.load()).min(left);
-            drop(inner);
-            for _ in 0..patience.map_or(0, |_| QUIET_PAUSES) {
-                gristmill_sync::hint::spin_loop();
-            }
-            let has_arrived = self.poll(&watch, window, pauses);
-            inner = self.lock();
-            if has_arrived {
-                continue;
-            }
-            inner.drain();
-            if is_done(&inner) {
-                continue;
+            // Without one the sleep is the look: it ends at once where something is there.
+            if !window.is_zero() {
+                let has_arrived;
+                (inner, has_arrived) = self.poll(inner, window, patience.is_some());
+                if has_arrived {
+                    continue;
+                }
+                inner.drain();
+                if is_done(&inner) {
+                    continue;
+                }
             }
             // Of results that come together those of one ring's worth of work are not worth another worker.
             if patience.is_some() && inner.core.has_ready() {
@@ -155,21 +152,33 @@ impl Client {
         if is_worth_a_wake { Duration::ZERO } else { self.spin() }
     }
 
-    /// Polls the result rings, `pauses` apart, for `window`; true when something is there or was completed by others.
-    fn poll(&self, watch: &Watch, window: Duration, pauses: u32) -> bool {
-        let kicks = self.kicks();
-        if watch.has_arrived() || window.is_zero() {
-            return watch.has_arrived();
+    /// Polls the result rings for `window`, without the mutex; true when something is there or was completed by others.
+    fn poll<'a>(
+        &'a self,
+        inner: MutexGuard<'a, Inner>,
+        window: Duration,
+        is_patient: bool,
+    ) -> (MutexGuard<'a, Inner>, bool) {
+        let watch = inner.lanes.watch();
+        let pauses = if inner.core.in_flight() > STREAM { STREAM_PAUSES } else { 1 };
+        drop(inner);
+        if is_patient {
+            pause(QUIET_PAUSES);
         }
+        let has_arrived = self.poll_rings(&watch, window, pauses);
+        (self.lock(), has_arrived)
+    }
+
+    /// Looks at the rings, `pauses` apart.
+    fn poll_rings(&self, watch: &Watch, window: Duration, pauses: u32) -> bool {
+        let kicks = self.kicks();
         let begun = Instant::now();
         loop {
             for _ in 0..POLLS_PER_LOOK {
                 if watch.has_arrived() || self.kicks() != kicks {
                     return true;
                 }
-                for _ in 0..pauses {
-                    gristmill_sync::hint::spin_loop();
-                }
+                pause(pauses);
             }
             if begun.elapsed() >= window {
                 return false;
@@ -251,5 +260,11 @@ impl Client {
             HandOver::Attendant => self.wake_attendant(),
             HandOver::Nobody => {}
         }
+    }
+}
+
+fn pause(count: u32) {
+    for _ in 0..count {
+        gristmill_sync::hint::spin_loop();
     }
 }
