@@ -3,10 +3,11 @@
 //! It sleeps until told that there is something to do. Callers that submit or wait complete tasks as they go; only when
 //! none has done so for a while does it take over.
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use crate::client::Client;
+use crate::inner::Inner;
 use crate::lead::{HandOver, Leader};
 
 /// How long callers may have neglected the rings before it takes over: longer than a caller's own work between two
@@ -37,24 +38,16 @@ fn attend(client: &Arc<Client>) -> bool {
     if listens && inner.lead.leader() == Leader::Nobody {
         inner.drain();
     }
-    if !inner.has_obligations() || inner.lead.leader() == Leader::Caller {
-        inner.lead.park();
-        inner.settle_arena();
-        client.park_attendant(inner, if listens { LISTEN } else { SLEEP_MAX });
-        client.arena().look();
+    // Nobody told it anything if it still counts as parked.
+    let is_left_out = inner.lead.leader() == Leader::Caller && inner.lead.is_parked();
+    if !inner.has_obligations() || is_left_out {
+        park(client, inner, listens);
         return true;
     }
-    let mut patience = PATIENCE;
-    loop {
-        inner.lead.take_attended();
-        drop(inner);
-        std::thread::sleep(patience);
-        inner = client.lock();
-        if !inner.lead.take_attended() {
-            break;
-        }
-        // Not parked even if nothing is to do at the moment: whoever attends would have to wake it again and again.
-        patience = (patience * 2).min(PATIENCE_MAX);
+    inner = be_patient(client, inner);
+    if inner.lead.leader() == Leader::Caller {
+        park(client, inner, listens);
+        return true;
     }
     while inner.has_obligations() && inner.lead.try_take(Leader::Attendant) {
         inner.drain();
@@ -72,4 +65,30 @@ fn attend(client: &Arc<Client>) -> bool {
         }
     }
     true
+}
+
+/// Sleeps until it is told that something is to do.
+fn park(client: &Client, mut inner: MutexGuard<'_, Inner>, listens: bool) {
+    inner.lead.park();
+    inner.settle_arena();
+    client.park_attendant(inner, if listens { LISTEN } else { SLEEP_MAX });
+    client.arena().look();
+}
+
+/// Sleeps until no caller attends any more, or one has led for long without completing anything.
+fn be_patient<'a>(client: &'a Client, mut inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
+    let mut patience = PATIENCE;
+    loop {
+        inner.lead.take_attended();
+        drop(inner);
+        std::thread::sleep(patience);
+        inner = client.lock();
+        let is_led = inner.lead.leader() == Leader::Caller && patience < PATIENCE_MAX;
+        if !inner.lead.take_attended() && !is_led {
+            return inner;
+        }
+        // Not parked even if nothing is to do at the moment, or a caller leads: whoever attends would have to wake it
+        // again and again.
+        patience = (patience * 2).min(PATIENCE_MAX);
+    }
 }
