@@ -453,8 +453,9 @@ impl<H: LinkHome> LinkSteps for H {}
 impl Inner {
     /// What a submit does in passing.
     pub fn links_in_passing(&mut self, now: u64) {
-        let is_ready = self.lanes.links.leader_sleeper().is_some_and(|sleeper| sleeper.is_ready());
-        if is_ready && self.drain_links() > 0 {
+        // Where nothing is away no result can have come, and the look would be a system call.
+        let sleeper = self.lanes.links.leader_sleeper().filter(|_| self.core.in_flight() > 0);
+        if sleeper.is_some_and(|sleeper| sleeper.is_ready()) && self.drain_links() > 0 {
             self.attended();
         }
         let mut links = self.lanes.links.peers().filter_map(|peer| self.lanes.links.get(peer));
