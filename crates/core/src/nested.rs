@@ -144,7 +144,7 @@ impl Core {
     /// Cancels the children of a lost attempt that have certainly not started: nobody waits for
     /// them.
     pub(crate) fn cancel_children(&mut self, index: u32, port: &mut impl Port) {
-        for child in self.children(index) {
+        for child in self.children(index).collect::<Vec<_>>() {
             let task = &self.tasks[child];
             let is_live = !matches!(task.state, State::Final | State::Free);
             if is_live && !task.has(flag::STARTED) {
@@ -154,30 +154,24 @@ impl Core {
     }
 
     /// The live children of a task's running attempt.
-    fn children(&self, index: u32) -> Vec<u32> {
+    fn children(&self, index: u32) -> impl Iterator<Item = u32> + '_ {
         let extra = self.tasks[index].extra;
         let first = if extra == NONE { NONE } else { self.extras[extra].first_child };
         let next =
             |&child: &u32| Some(self.extras[child].next_sibling).filter(|&next| next != NONE);
         std::iter::successors(Some(first).filter(|&first| first != NONE), next)
             .map(|child| self.extras[child].task)
-            .collect()
     }
 
     /// Children that queue in other slots while their parent's slot waits with nothing to run.
-    fn strayed_children(&self) -> Vec<u32> {
-        let mut strayed = Vec::new();
-        if self.waiting_slots == 0 {
-            return strayed;
-        }
-        for slot in self.slots.iter().filter(|slot| slot.is_halted()) {
-            for parent in List::from(&self.tasks, slot.in_flight.head) {
-                let mut children = self.children(parent);
-                children.retain(|&child| self.queues_elsewhere(child));
-                strayed.append(&mut children);
-            }
-        }
-        strayed
+    fn strayed_children(&self) -> impl Iterator<Item = u32> + '_ {
+        let slots = if self.waiting_slots == 0 { &[] } else { &self.slots[..] };
+        slots
+            .iter()
+            .filter(|slot| slot.is_halted())
+            .flat_map(|slot| List::from(&self.tasks, slot.in_flight.head))
+            .flat_map(|parent| self.children(parent))
+            .filter(|&child| self.queues_elsewhere(child))
     }
 
     fn queues_elsewhere(&self, child: u32) -> bool {
@@ -190,12 +184,12 @@ impl Core {
 
     /// Whether a child may have to be brought home.
     pub(crate) fn has_strayed(&self) -> bool {
-        !self.strayed_children().is_empty()
+        self.strayed_children().next().is_some()
     }
 
     /// Brings children home that wait behind long tasks: their parents' slots can run them at once.
     pub(crate) fn bring_home(&mut self, port: &mut impl Port) {
-        for child in self.strayed_children() {
+        for child in self.strayed_children().collect::<Vec<_>>() {
             let slot = slot_id(usize::from(self.tasks[child].slot));
             if self.runs_long(&port.progress(slot)) && self.take_back_one(child, port) {
                 self.counts.stolen += 1;
