@@ -103,6 +103,6 @@ pub fn read(file: &File, extent: Extent, part: &BlockPart) -> io::Result<()> {
 pub fn read_some(file: &File, extent: Extent, offset: u64, space: &mut [u8]) -> io::Result<usize> {
     let left = usize::try_from(extent.size.saturating_sub(offset)).unwrap_or(usize::MAX);
     let count = left.min(space.len());
-    file.read_exact_at(&mut space[..count], extent.offset + offset)?;
+    file.read_exact_at(&mut space[..count], extent.offset + offset.min(extent.size))?;
     Ok(count)
 }

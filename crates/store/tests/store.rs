@@ -81,6 +81,11 @@ fn what_nobody_uses_goes_to_disk_and_comes_back() {
     let mut space = [0; 10];
     assert_eq!(store.read(names[1].digest, 7, &mut space).expect("the disk"), Some(10));
     assert_eq!(space, content(1)[7..17]);
+    let beyond = names.iter().map(|name| store.read(name.digest, u64::MAX, &mut space));
+    assert!(
+        beyond.map(|read| read.expect("the disk")).all(|count| count == Some(0)),
+        "whatever is asked for"
+    );
     let Ok(Want::OnDisk(part)) = store.want(names[1]) else { panic!("it is on disk") };
     assert!(matches!(store.want(names[1]), Ok(Want::Coming(_))), "who comes next waits");
     store.restore(names[1].digest).expect("the disk");
