@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 
 use gristmill_shm::{ClientArena, Record, Words, WorkerArena};
-use gristmill_wire::{BatchCalls, SlotId};
+use gristmill_wire::{BatchCalls, SlotId, Temperature};
 
 use crate::callee::ParentList;
 use crate::run::{read_definition, read_task};
@@ -18,7 +18,7 @@ pub fn arena() -> WorkerArena {
 /// Splits a record as a task and as a definition; checks that the parts are what was there.
 pub fn task<W: Words>(record: &Record<'_, W>, arena: &WorkerArena) {
     let mut body = Vec::new();
-    if let Ok(task) = read_task(record, 0, arena, &mut body) {
+    if let Ok(task) = read_task(record, (0, Temperature::Hot), arena, &mut body) {
         assert!(task.payload_at <= body.len());
         let list = ParentList { bytes: &body[..task.payload_at], count: task.frame.parent_count };
         assert_eq!(list.iter().count(), usize::from(list.count()), "they were checked");
