@@ -9,6 +9,8 @@
 //! Guarantees: a blob is given out only once all of its bytes were found to hash to its name; one that somebody uses stays
 //! in memory; what nobody uses is kept up to a limit, and goes to disk, or away, above that.
 //! Not here: sockets and threads. Whoever has those moves the bytes.
+// Blocks are in mapped memory, which models do without.
+#![cfg(not(gristmill_loom))]
 #![forbid(unsafe_code)]
 
 mod hash;
