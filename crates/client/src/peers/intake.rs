@@ -1,18 +1,18 @@
-//! Looking after links: what came is taken in, what is due is sent, who is silent for too long is lost.
+//! What an engine with links does with them: takes them in, reads and writes them, parts from those that are lost.
 
 use std::sync::Arc;
 
-use gristmill_core::{LossCause, LossReport, PeerOffer};
-use gristmill_transport::{Channel, Flushed};
-use gristmill_wire::peer::{Beat, Control, Definition, MessageKind, Messages};
-use gristmill_wire::{Epoch, FrameError, PeerId, SlotId, TaskId};
+use gristmill_core::{LossCause, LossReport};
+use gristmill_transport::Channel;
+use gristmill_wire::peer::Control;
+use gristmill_wire::{Epoch, PeerId, SlotId, TaskId};
 
-use super::answers::AnswerWork;
+use super::arrivals::Arrivals;
 use super::guests::GuestWork;
 use super::home::{LinkHome, LinkPort, Parts};
-use super::link::LinkError;
 use super::links::NewLink;
 use super::sending::Sending;
+use super::upkeep::Upkeep;
 use crate::inner::Inner;
 
 /// What the layers above should know of peers.
@@ -47,9 +47,6 @@ pub enum PeerNews {
 
 /// Bytes that gather, in a loop of submits, before they are handed over: about two hundred small tasks.
 const PASSING_SIZE: usize = 8 << 10;
-
-/// Chunks that a courier takes from one link before the engine's other threads have their turn: blobs may come without end.
-const CHUNKS_TURN: usize = 16;
 
 /// What an engine with links does with them.
 pub trait LinkWork: LinkHome {
@@ -214,241 +211,6 @@ pub trait LinkWork: LinkHome {
 }
 
 impl<H: LinkHome> LinkWork for H {}
-
-/// The steps of that.
-trait LinkSteps: LinkHome {
-    fn drain_link(&mut self, peer: PeerId, chunk: &mut Vec<u8>, now: u64) -> usize {
-        let mut count = 0;
-        if self.links().has_courier {
-            self.expire(peer, now);
-        }
-        for turn in 0.. {
-            if turn == CHUNKS_TURN && self.links().has_courier {
-                self.links_mut().has_more = true;
-                break;
-            }
-            let Some(link) = self.links_mut().get_mut(peer) else { break };
-            match link.receive(chunk) {
-                Ok(false) => {
-                    // What was acknowledged makes room for blobs.
-                    let has_blobs = !link.feeds.is_empty();
-                    self.links_mut().has_outgoing |= has_blobs;
-                    self.release_confirmed(peer);
-                    break;
-                }
-                Ok(true) => {
-                    let taken = self.take_messages(peer, chunk, now);
-                    count += taken.as_ref().copied().unwrap_or(1);
-                    if let Err(error) = taken {
-                        self.link_failed(peer, &error.into());
-                    }
-                }
-                Err(error) => self.link_failed(peer, &error),
-            }
-        }
-        if let Some(link) = self.links_mut().get_mut(peer)
-            && link.has_heard()
-        {
-            link.pulse.heard_at = now;
-        }
-        count
-    }
-
-    fn take_messages(&mut self, peer: PeerId, chunk: &[u8], now: u64) -> Result<usize, FrameError> {
-        let mut count = 0;
-        for message in Messages::new(chunk) {
-            let (kind, body) = message?;
-            count += 1;
-            match kind {
-                MessageKind::Answer => self.take_answer(peer, body, now)?,
-                MessageKind::Task => self.take_task(peer, body, now)?,
-                MessageKind::Define => {
-                    let Definition { function, definition, name } = Definition::read(body)?;
-                    let name = String::from_utf8_lossy(name);
-                    self.take_definition(peer, function, definition, &name)?;
-                }
-                MessageKind::Beat => {
-                    let beat = Beat::read(body)?;
-                    if let Some(link) = self.links_mut().get_mut(peer) {
-                        link.pulse.take(&beat, now);
-                    }
-                }
-                other => self.take_control(peer, other, body, now)?,
-            }
-        }
-        Ok(count)
-    }
-
-    fn take_control(
-        &mut self,
-        peer: PeerId,
-        kind: MessageKind,
-        body: &[u8],
-        now: u64,
-    ) -> Result<(), FrameError> {
-        let Some(control) = Control::read(kind, body)? else {
-            return self.take_blob_message(peer, kind, body);
-        };
-        match control {
-            Control::Stop { task, attempt, grace_ns } => {
-                self.stop_guest(peer, task, attempt, grace_ns, now);
-            }
-            Control::Withdraw { task, attempt } => self.withdraw_guest(peer, task, attempt, now),
-            Control::Kept { task, attempt } => {
-                self.parts().core.peer_kept(peer, task, attempt);
-                self.call_waiters(|tasks| tasks.contains(&task));
-            }
-            Control::Recall { count } => {
-                let Parts { core, port, .. } = self.parts();
-                core.withdraw(count, now, port);
-                // Their answers leave before the word that these were all.
-                self.settle();
-                self.port_mut().say(peer, &Control::Recalled);
-            }
-            Control::Recalled => {
-                let Parts { core, port, .. } = self.parts();
-                core.peer_recalled(peer, now, port);
-                self.call_waiters(<[_]>::is_empty);
-            }
-            Control::Want { count } => self.share(peer, count, now),
-            Control::Extend { duration_ns } => {
-                self.tell_news(PeerNews::Extend { peer, duration_ns });
-            }
-            Control::Lasts { duration_ns } => {
-                let ends_at_ns = now.saturating_add(duration_ns);
-                if let Some(link) = self.links_mut().get_mut(peer) {
-                    link.ends_at_ns = ends_at_ns;
-                }
-                let Parts { core, port, .. } = self.parts();
-                core.peer_ends(peer, ends_at_ns, now, port);
-            }
-            Control::Drain { .. } => {
-                let Parts { core, port, .. } = self.parts();
-                core.peer_draining(peer, now, port);
-                port.say(peer, &Control::Drained);
-            }
-            Control::Drained => {
-                if let Some(link) = self.links_mut().get_mut(peer) {
-                    link.is_drained = true;
-                }
-            }
-            Control::End { text } | Control::Refuse { text } => self.peer_gone(peer, &text, true),
-        }
-        Ok(())
-    }
-
-    /// A peer has workers with nothing to do, or has none any more: it gets tasks that tasks here submitted.
-    fn share(&mut self, peer: PeerId, count: u32, now: u64) {
-        let Some(link) = self.links().get(peer) else { return };
-        let offer = PeerOffer::of_workers(count);
-        let epoch = link.epoch;
-        let Parts { core, port, .. } = self.parts();
-        core.peer_joined(peer, epoch, offer, now, port);
-    }
-
-    /// Asks peers whose tasks wait for as many as workers of others have nothing to do.
-    fn ask_for_work(&mut self) {
-        let idle = self.core().idle_capacity();
-        for peer in self.links().peers() {
-            let idle = idle.saturating_sub(self.core().idle_at(peer));
-            let Some(link) = self.links_mut().get_mut(peer) else { continue };
-            let count = if link.pulse.last.waiting == 0 { 0 } else { idle };
-            if count != link.wanted {
-                link.wanted = count;
-                self.port_mut().say(peer, &Control::Want { count });
-            }
-        }
-    }
-
-    /// A link broke: another connection may come, unless what it carried was wrong.
-    fn link_failed(&mut self, peer: PeerId, error: &LinkError) {
-        let text = error.to_string();
-        if !error.can_resume() {
-            return self.peer_gone(peer, &text, false);
-        }
-        self.links_mut().disconnect(peer);
-        let now = self.port().now();
-        // Whatever would be sent now could not be confirmed: it is better placed elsewhere.
-        if let Some(link) = self.links_mut().get_mut(peer) {
-            link.is_held = true;
-        }
-        let Parts { core, port, .. } = self.parts();
-        core.peer_congested(peer, true, now, port);
-        self.tell_news(PeerNews::Parted { peer, text });
-    }
-
-    /// What this side says of itself.
-    fn own_beat(&self) -> Beat {
-        let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-        let core = self.core();
-        Beat {
-            waiting: count(core.ready_len()),
-            running: count(core.in_flight()),
-            workers: core.worker_count(),
-            busy_ns: self.port().scale().to_ns(core.busy_ticks()),
-            ..Beat::default()
-        }
-    }
-
-    /// Sends beats that are due, and gives up who was silent for too long; all, if nothing can be run here.
-    fn keep_alive(&mut self, now: u64) {
-        if let Some(failure) = self.core().failure() {
-            let text = failure.text.to_string();
-            return self.end_all(&text);
-        }
-        let own = self.own_beat();
-        for peer in self.links().peers() {
-            self.expire(peer, now);
-            let Some(link) = self.links_mut().get_mut(peer) else { continue };
-            if let Some(beat) = link.pulse.due(now).filter(|_| link.is_connected()) {
-                beat.with(own).write(&mut link.out);
-                self.links_mut().has_outgoing = true;
-            }
-        }
-    }
-
-    /// Gives a peer up that was silent for too long. A lease that stood still for so long is over whatever has come in the
-    /// meantime: its client has long sent its tasks elsewhere. A client is heard: it alone may tell what became of them.
-    fn expire(&mut self, peer: PeerId, now: u64) {
-        let Some(link) = self.links().get(peer) else { return };
-        if now >= link.pulse.expires_at() {
-            let text = format!("it was not heard for {} s", link.pulse.expiry_s());
-            self.peer_gone(peer, &text, false);
-        }
-    }
-
-    /// Nothing can be run here: others may get what they would send again and again.
-    fn end_all(&mut self, text: &str) {
-        self.settle();
-        self.end_links(text);
-        for peer in self.links().peers() {
-            self.peer_gone(peer, text, false);
-        }
-    }
-
-    fn flush_link(&mut self, peer: PeerId, now: u64) {
-        let Some(link) = self.links_mut().get_mut(peer) else { return };
-        let waited = link.waits_for_room;
-        let flushed = match link.flush() {
-            Ok(flushed) => flushed,
-            Err(error) => return self.link_failed(peer, &error),
-        };
-        let waits = flushed == Flushed::Some && link.is_connected();
-        link.waits_for_room = waits;
-        let is_free = link.is_held && link.is_connected() && !link.is_congested();
-        link.is_held &= !is_free;
-        self.links_mut().waits_for_room |= waits;
-        if waits != waited {
-            self.links().watch(peer);
-        }
-        if is_free {
-            let Parts { core, port, .. } = self.parts();
-            core.peer_congested(peer, false, now, port);
-        }
-    }
-}
-
-impl<H: LinkHome> LinkSteps for H {}
 
 impl Inner {
     /// What a submit does in passing.

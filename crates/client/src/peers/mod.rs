@@ -5,6 +5,7 @@
 //! same lease can go on over another connection. When that does not happen in time the peer is lost.
 
 mod answers;
+mod arrivals;
 mod beats;
 mod courier;
 mod dials;
@@ -21,6 +22,7 @@ mod porter;
 mod reception;
 mod sending;
 mod service;
+mod upkeep;
 
 pub use dials::Dials;
 pub use disagreement::disagreement;

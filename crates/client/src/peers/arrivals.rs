@@ -1,0 +1,149 @@
+//! What comes over a link: messages, and what they ask for.
+
+use gristmill_core::PeerOffer;
+use gristmill_wire::peer::{Beat, Control, Definition, MessageKind, Messages};
+use gristmill_wire::{FrameError, PeerId};
+
+use super::answers::AnswerWork;
+use super::guests::GuestWork;
+use super::home::{LinkHome, Parts};
+use super::intake::{LinkWork, PeerNews};
+use super::sending::Sending;
+use super::upkeep::Upkeep;
+
+/// Chunks that a courier takes from one link before the engine's other threads have their turn: blobs may come without end.
+const CHUNKS_TURN: usize = 16;
+
+/// Taking in what comes.
+pub(super) trait Arrivals: LinkHome {
+    fn drain_link(&mut self, peer: PeerId, chunk: &mut Vec<u8>, now: u64) -> usize {
+        let mut count = 0;
+        if self.links().has_courier {
+            self.expire(peer, now);
+        }
+        for turn in 0.. {
+            if turn == CHUNKS_TURN && self.links().has_courier {
+                self.links_mut().has_more = true;
+                break;
+            }
+            let Some(link) = self.links_mut().get_mut(peer) else { break };
+            match link.receive(chunk) {
+                Ok(false) => {
+                    // What was acknowledged makes room for blobs.
+                    let has_blobs = !link.feeds.is_empty();
+                    self.links_mut().has_outgoing |= has_blobs;
+                    self.release_confirmed(peer);
+                    break;
+                }
+                Ok(true) => {
+                    let taken = self.take_messages(peer, chunk, now);
+                    count += taken.as_ref().copied().unwrap_or(1);
+                    if let Err(error) = taken {
+                        self.link_failed(peer, &error.into());
+                    }
+                }
+                Err(error) => self.link_failed(peer, &error),
+            }
+        }
+        if let Some(link) = self.links_mut().get_mut(peer)
+            && link.has_heard()
+        {
+            link.pulse.heard_at = now;
+        }
+        count
+    }
+
+    fn take_messages(&mut self, peer: PeerId, chunk: &[u8], now: u64) -> Result<usize, FrameError> {
+        let mut count = 0;
+        for message in Messages::new(chunk) {
+            let (kind, body) = message?;
+            count += 1;
+            match kind {
+                MessageKind::Answer => self.take_answer(peer, body, now)?,
+                MessageKind::Task => self.take_task(peer, body, now)?,
+                MessageKind::Define => {
+                    let Definition { function, definition, name } = Definition::read(body)?;
+                    let name = String::from_utf8_lossy(name);
+                    self.take_definition(peer, function, definition, &name)?;
+                }
+                MessageKind::Beat => {
+                    let beat = Beat::read(body)?;
+                    if let Some(link) = self.links_mut().get_mut(peer) {
+                        link.pulse.take(&beat, now);
+                    }
+                }
+                other => self.take_control(peer, other, body, now)?,
+            }
+        }
+        Ok(count)
+    }
+
+    fn take_control(
+        &mut self,
+        peer: PeerId,
+        kind: MessageKind,
+        body: &[u8],
+        now: u64,
+    ) -> Result<(), FrameError> {
+        let Some(control) = Control::read(kind, body)? else {
+            return self.take_blob_message(peer, kind, body);
+        };
+        match control {
+            Control::Stop { task, attempt, grace_ns } => {
+                self.stop_guest(peer, task, attempt, grace_ns, now);
+            }
+            Control::Withdraw { task, attempt } => self.withdraw_guest(peer, task, attempt, now),
+            Control::Kept { task, attempt } => {
+                self.parts().core.peer_kept(peer, task, attempt);
+                self.call_waiters(|tasks| tasks.contains(&task));
+            }
+            Control::Recall { count } => {
+                let Parts { core, port, .. } = self.parts();
+                core.withdraw(count, now, port);
+                // Their answers leave before the word that these were all.
+                self.settle();
+                self.port_mut().say(peer, &Control::Recalled);
+            }
+            Control::Recalled => {
+                let Parts { core, port, .. } = self.parts();
+                core.peer_recalled(peer, now, port);
+                self.call_waiters(<[_]>::is_empty);
+            }
+            Control::Want { count } => self.share(peer, count, now),
+            Control::Extend { duration_ns } => {
+                self.tell_news(PeerNews::Extend { peer, duration_ns });
+            }
+            Control::Lasts { duration_ns } => {
+                let ends_at_ns = now.saturating_add(duration_ns);
+                if let Some(link) = self.links_mut().get_mut(peer) {
+                    link.ends_at_ns = ends_at_ns;
+                }
+                let Parts { core, port, .. } = self.parts();
+                core.peer_ends(peer, ends_at_ns, now, port);
+            }
+            Control::Drain { .. } => {
+                let Parts { core, port, .. } = self.parts();
+                core.peer_draining(peer, now, port);
+                port.say(peer, &Control::Drained);
+            }
+            Control::Drained => {
+                if let Some(link) = self.links_mut().get_mut(peer) {
+                    link.is_drained = true;
+                }
+            }
+            Control::End { text } | Control::Refuse { text } => self.peer_gone(peer, &text, true),
+        }
+        Ok(())
+    }
+
+    /// A peer has workers with nothing to do, or has none any more: it gets tasks that tasks here submitted.
+    fn share(&mut self, peer: PeerId, count: u32, now: u64) {
+        let Some(link) = self.links().get(peer) else { return };
+        let offer = PeerOffer::of_workers(count);
+        let epoch = link.epoch;
+        let Parts { core, port, .. } = self.parts();
+        core.peer_joined(peer, epoch, offer, now, port);
+    }
+}
+
+impl<H: LinkHome> Arrivals for H {}

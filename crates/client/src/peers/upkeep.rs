@@ -1,0 +1,116 @@
+//! What keeps links alive: signs of life, room for more, and the end of those that are silent for too long.
+
+use gristmill_transport::Flushed;
+use gristmill_wire::PeerId;
+use gristmill_wire::peer::{Beat, Control};
+
+use super::home::{LinkHome, LinkPort, Parts};
+use super::intake::{LinkWork, PeerNews};
+use super::link::LinkError;
+use super::sending::Sending;
+
+/// Looking after links.
+pub(super) trait Upkeep: LinkHome {
+    /// Asks peers whose tasks wait for as many as workers of others have nothing to do.
+    fn ask_for_work(&mut self) {
+        let idle = self.core().idle_capacity();
+        for peer in self.links().peers() {
+            let idle = idle.saturating_sub(self.core().idle_at(peer));
+            let Some(link) = self.links_mut().get_mut(peer) else { continue };
+            let count = if link.pulse.last.waiting == 0 { 0 } else { idle };
+            if count != link.wanted {
+                link.wanted = count;
+                self.port_mut().say(peer, &Control::Want { count });
+            }
+        }
+    }
+
+    /// A link broke: another connection may come, unless what it carried was wrong.
+    fn link_failed(&mut self, peer: PeerId, error: &LinkError) {
+        let text = error.to_string();
+        if !error.can_resume() {
+            return self.peer_gone(peer, &text, false);
+        }
+        self.links_mut().disconnect(peer);
+        let now = self.port().now();
+        // Whatever would be sent now could not be confirmed: it is better placed elsewhere.
+        if let Some(link) = self.links_mut().get_mut(peer) {
+            link.is_held = true;
+        }
+        let Parts { core, port, .. } = self.parts();
+        core.peer_congested(peer, true, now, port);
+        self.tell_news(PeerNews::Parted { peer, text });
+    }
+
+    /// What this side says of itself.
+    fn own_beat(&self) -> Beat {
+        let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        let core = self.core();
+        Beat {
+            waiting: count(core.ready_len()),
+            running: count(core.in_flight()),
+            workers: core.worker_count(),
+            busy_ns: self.port().scale().to_ns(core.busy_ticks()),
+            ..Beat::default()
+        }
+    }
+
+    /// Sends beats that are due, and gives up who was silent for too long; all, if nothing can be run here.
+    fn keep_alive(&mut self, now: u64) {
+        if let Some(failure) = self.core().failure() {
+            let text = failure.text.to_string();
+            return self.end_all(&text);
+        }
+        let own = self.own_beat();
+        for peer in self.links().peers() {
+            self.expire(peer, now);
+            let Some(link) = self.links_mut().get_mut(peer) else { continue };
+            if let Some(beat) = link.pulse.due(now).filter(|_| link.is_connected()) {
+                beat.with(own).write(&mut link.out);
+                self.links_mut().has_outgoing = true;
+            }
+        }
+    }
+
+    /// Gives a peer up that was silent for too long. A lease that stood still for so long is over whatever has come in the
+    /// meantime: its client has long sent its tasks elsewhere. A client is heard: it alone may tell what became of them.
+    fn expire(&mut self, peer: PeerId, now: u64) {
+        let Some(link) = self.links().get(peer) else { return };
+        if now >= link.pulse.expires_at() {
+            let text = format!("it was not heard for {} s", link.pulse.expiry_s());
+            self.peer_gone(peer, &text, false);
+        }
+    }
+
+    /// Nothing can be run here: others may get what they would send again and again.
+    fn end_all(&mut self, text: &str) {
+        self.settle();
+        self.end_links(text);
+        for peer in self.links().peers() {
+            self.peer_gone(peer, text, false);
+        }
+    }
+
+    fn flush_link(&mut self, peer: PeerId, now: u64) {
+        let Some(link) = self.links_mut().get_mut(peer) else { return };
+        let waited = link.waits_for_room;
+        let flushed = match link.flush() {
+            Ok(flushed) => flushed,
+            Err(error) => return self.link_failed(peer, &error),
+        };
+        let waits = flushed == Flushed::Some && link.is_connected();
+        link.waits_for_room = waits;
+        let is_free = link.is_held && link.is_connected() && !link.is_congested();
+        link.is_held &= !is_free;
+        self.links_mut().waits_for_room |= waits;
+        if waits != waited {
+            self.links().watch(peer);
+        }
+        if is_free {
+            let Parts { core, port, .. } = self.parts();
+            core.peer_congested(peer, false, now, port);
+        }
+    }
+}
+
+impl<H: LinkHome> Upkeep for H {}
