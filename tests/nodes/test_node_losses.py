@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gristmill import Executor, WorkerLost
+from gristmill import Executor, WorkerLost, on
 from gristmill._nodes.local import LocalNodes
 
 import calls
@@ -50,6 +50,24 @@ def test_a_lost_node_fails_what_it_had_and_nothing_else(make_nodes: MakeNodes, g
     assert isinstance(failed[0], WorkerLost)
     assert "was lost while it had the task" in str(failed[0])
     assert [executor.submit(calls.same, n).result() for n in range(100)] == list(range(100))
+
+
+def test_a_node_whose_giver_dies_gets_the_rest_of_an_argument_elsewhere(
+    make_nodes: MakeNodes,
+) -> None:
+    size = 256 << 20
+    executor, placement = make_nodes(2, 1, blobs=on.Blobs(fanout=1))
+    wait_for_nodes(executor, 2)
+    argument = bytes(size)
+    submit = executor.options(loss_retries=1).submit
+    futures = [submit(len, argument) for _ in range(2)]
+    given: dict[str, int] = {"": 0}
+    while max(given.values()) < size // 4:
+        given = {node["name"]: node["blob_bytes"]["given"] for node in executor._nodes()}
+    victim = max(given, key=given.__getitem__)
+    os.kill(placement.agents[int(victim.removeprefix("local"))].pid, signal.SIGKILL)
+    assert [future.result() for future in futures] == [size, size]
+    assert executor.stats()["blob_bytes_given"] <= 2 * size, "what had come is not given again"
 
 
 def test_with_a_budget_every_task_of_a_lost_node_runs_elsewhere(make_nodes: MakeNodes) -> None:
