@@ -128,7 +128,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         self._output = output
         #: How long a worker looks for tasks before it sleeps; below 0 is learned.
         self._hot_us = self._spin_us
-        self._supply = _supply(memory, gpus)
+        self._supply = _supply(memory, gpus, nodes is not None)
         self._configure(
             workers=self._max_workers,
             tasks_per_worker=max_tasks_per_child or 0,
@@ -298,7 +298,7 @@ class TaskOptions(_native.Options):
     def __init__(self, executor: Executor, *values: Any) -> None:
         self._executor = executor
         self._values = values
-        self._set(executor, *values)
+        self._set(executor, values)
 
     def map(
         self,
@@ -371,13 +371,15 @@ def build_info() -> dict[str, str]:
     return _native.build_info()
 
 
-def _supply(memory: int | str | None, gpus: int | None) -> dict[str, int]:
-    """What tasks may ask for here."""
-    count = _resources.gpu_count() if gpus is None else gpus
-    if not 0 <= count <= _resources.GPUS_MAX:
+def _supply(memory: int | str | None, gpus: int | None, has_nodes: bool) -> dict[str, int]:
+    """What tasks may ask for here; nodes say it themselves."""
+    if gpus is not None and not 0 <= gpus <= _resources.GPUS_MAX:
         raise ValueError(f"gpus must be between 0 and {_resources.GPUS_MAX}, not {gpus!r}")
-    all_of_it = _resources.memory_size() if memory is None else _resources.size(memory)
-    return {"memory": all_of_it, "gpus": count}
+    wanted = None if memory is None else _resources.size(memory)
+    if has_nodes:
+        return {}
+    count = _resources.gpu_count() if gpus is None else gpus
+    return {"memory": wanted or _resources.memory_size(), "gpus": count}
 
 
 def _default_spin_us() -> float:

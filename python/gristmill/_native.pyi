@@ -193,19 +193,7 @@ class Engine:
 class Options:
     def __new__(cls, *_arguments: Any, **_named: Any) -> Options: ...
     def submit(self, fn: Callable[..., _R], /, *args: Any, **kwargs: Any) -> Future[_R]: ...
-    def _set(
-        self,
-        engine: Engine,
-        timeout: float | None,
-        deadline: float | None,
-        retries: int,
-        loss_retries: int,
-        timeout_retries: int,
-        priority: int,
-        grace: float,
-        views: bool,
-        demand: tuple[int, int, int],
-    ) -> None: ...
+    def _set(self, engine: Engine, values: tuple[Any, ...]) -> None: ...
 
 @final
 class AppLane:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 
@@ -76,8 +75,16 @@ def gpu_count() -> int:
     for variable in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
         if variable in os.environ:
             return min(GPUS_MAX, len(visible(os.environ[variable])))
-    found = glob.glob("/proc/driver/nvidia/gpus/*") or glob.glob("/dev/nvidia[0-9]*")
-    return min(GPUS_MAX, len(found) or _amd_count())
+    return min(GPUS_MAX, _nvidia_count() or _amd_count())
+
+
+def _nvidia_count() -> int:
+    try:
+        return len(os.listdir("/proc/driver/nvidia/gpus"))
+    except OSError:  # a container may have the devices only, and nothing works without the one that controls them
+        if not os.path.exists("/dev/nvidiactl"):
+            return 0
+        return sum(os.path.exists(f"/dev/nvidia{number}") for number in range(GPUS_MAX))
 
 
 def visible(text: str) -> list[str]:
@@ -91,13 +98,15 @@ def visible(text: str) -> list[str]:
 
 
 def _amd_count() -> int:
-    count = 0
-    for path in glob.glob("/sys/class/kfd/kfd/topology/nodes/*/properties"):
-        try:
-            with open(path) as file:
-                count += any(
-                    line.split()[0] == "simd_count" and line.split()[1] != "0" for line in file
-                )
-        except (OSError, IndexError):
-            continue
-    return count
+    root = "/sys/class/kfd/kfd/topology/nodes"
+    try:
+        return sum(_is_amd_gpu(f"{root}/{node}/properties") for node in os.listdir(root))
+    except OSError:
+        return 0
+
+
+def _is_amd_gpu(path: str) -> bool:
+    """Whether such a node has units that compute on vectors: the others are processors."""
+    with open(path) as file:
+        properties = dict(line.split(maxsplit=1) for line in file if len(line.split()) > 1)
+    return properties.get("simd_count", "0").strip() != "0"

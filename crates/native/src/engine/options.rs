@@ -91,31 +91,7 @@ impl Options {
     }
 
     /// Stores the executor and the options; called once, by `TaskOptions.__init__`.
-    #[expect(clippy::too_many_arguments, reason = "they come one by one from Python's `options()`")]
-    fn _set(
-        &self,
-        engine: Py<Engine>,
-        timeout: Option<f64>,
-        deadline: Option<f64>,
-        retries: u16,
-        loss_retries: u16,
-        timeout_retries: u16,
-        priority: i32,
-        grace: f64,
-        views: bool,
-        demand: DemandValues,
-    ) -> PyResult<()> {
-        let values = (
-            timeout,
-            deadline,
-            retries,
-            loss_retries,
-            timeout_retries,
-            priority,
-            grace,
-            views,
-            demand,
-        );
+    fn _set(&self, engine: Py<Engine>, values: OptionValues) -> PyResult<()> {
         self.set
             .set(Terms::new(engine, values)?)
             .map_err(|_| PyRuntimeError::new_err("options are set once"))

@@ -118,7 +118,7 @@ pub struct Ask {
     pub beat_ns: u64,
     /// How long the lease is wanted, nanoseconds; `u64::MAX` is until it is given back.
     pub duration_ns: u64,
-    /// Bytes of memory that its workers may use together; 0 is what the node has.
+    /// Bytes of memory that its tasks may ask for together; 0 is its workers' part of what the node has.
     pub memory: u64,
     /// GPUs; `u32::MAX` is all that are free.
     pub gpus: u32,
