@@ -15,6 +15,7 @@ MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
 #: Modules whose tests lose no node: a machine that is busy with other things may be silent for longer than usual.
 PATIENT = (
     "test_blobs",
+    "test_large_results",
     "test_nodes",
     "test_draining",
     "test_nested_across",

@@ -1,8 +1,9 @@
-"""A relay between agents and their client that a test can cut."""
+"""A relay between agents and their client that a test can cut, or hold up."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import selectors
 import socket
 import threading
@@ -21,6 +22,10 @@ class Relay:
         self._lock = threading.Lock()
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._is_open = True
+        #: Bytes that are still let through.
+        self._left = math.inf
+        self._may_flow = threading.Event()
+        self._may_flow.set()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
@@ -35,7 +40,7 @@ class Relay:
             pair = (ours, socket.create_connection(self._target))
             with self._lock:
                 self._pairs.append(pair)
-            threading.Thread(target=_pass_on, args=pair, daemon=True).start()
+            threading.Thread(target=self._pass_on, args=pair, daemon=True).start()
 
     def cut(self, for_good: bool = False) -> None:
         """Ends every connection at once, with whatever is on its way; ``for_good``: no other one is let through."""
@@ -51,26 +56,39 @@ class Relay:
         """Lets connections through again."""
         self._is_open = True
 
+    def hold_after(self, count: int) -> None:
+        """Lets about so many bytes through, and no more until it is told to go on."""
+        self._may_flow.clear()
+        self._left = count
+
+    def go_on(self) -> None:
+        """Lets bytes through again."""
+        self._left = math.inf
+        self._may_flow.set()
+
+    def _pass_on(self, one: socket.socket, other: socket.socket) -> None:
+        with selectors.DefaultSelector() as selector, one, other:
+            selector.register(one, selectors.EVENT_READ, other)
+            selector.register(other, selectors.EVENT_READ, one)
+            while True:
+                for key, _ in selector.select():
+                    source: socket.socket = key.fileobj  # type: ignore[assignment]
+                    try:
+                        data = source.recv(1 << 16)
+                        if not data:
+                            return
+                        self._left -= len(data)
+                        if self._left < 0:
+                            self._may_flow.wait()
+                        key.data.sendall(data)
+                    except OSError:
+                        return
+
     def close(self) -> None:
         """Lets nobody through any more."""
+        self.go_on()
         self._listener.close()
         self.cut()
-
-
-def _pass_on(one: socket.socket, other: socket.socket) -> None:
-    with selectors.DefaultSelector() as selector, one, other:
-        selector.register(one, selectors.EVENT_READ, other)
-        selector.register(other, selectors.EVENT_READ, one)
-        while True:
-            for key, _ in selector.select():
-                source: socket.socket = key.fileobj  # type: ignore[assignment]
-                try:
-                    data = source.recv(1 << 16)
-                    if not data:
-                        return
-                    key.data.sendall(data)
-                except OSError:
-                    return
 
 
 class RelayedNodes(LocalNodes):

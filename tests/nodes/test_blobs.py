@@ -14,6 +14,7 @@ from gristmill import Executor, GristmillError, array, on
 from gristmill._nodes.local import LocalNodes
 
 import calls
+from blobs import counts, wait_for_nodes
 from stage import Gate
 
 pytestmark = pytest.mark.slow
@@ -32,12 +33,6 @@ def content(seed: int = 0, size: int = SIZE) -> numpy.ndarray:
     return made
 
 
-def wait_for_nodes(executor: Executor, count: int) -> None:
-    """Looks until so many nodes are there; the watchdog ends a look that never finds them."""
-    while len([node for node in executor._nodes() if node["connected"]]) < count:
-        executor.submit(calls.nothing).result()
-
-
 def run_everywhere(executor: Executor, gate: Gate, count: int, argument: numpy.ndarray) -> None:
     """Has as many tasks with the argument run at the same time as there are workers."""
     wait_for_nodes(executor, count)
@@ -47,15 +42,6 @@ def run_everywhere(executor: Executor, gate: Gate, count: int, argument: numpy.n
     gate.open(count)
     for future in futures:
         assert numpy.array_equal(future.result(), argument)
-
-
-def counts(executor: Executor) -> dict[str, int]:
-    stats = executor.stats()
-    return {
-        name.removeprefix("blob_bytes_"): stats[name]
-        for name in stats
-        if name.startswith("blob_bytes_")
-    }
 
 
 def test_an_argument_leaves_the_program_once_however_many_nodes_need_it(

@@ -28,8 +28,12 @@ impl Bundle {
 
     /// The blocks, and what those are called that travel by name.
     pub(crate) fn named_parts(&self) -> impl Iterator<Item = (&BlockPart, Option<BlobName>)> {
-        let name = |place: usize| self.names.get(place).copied().flatten();
-        self.parts.iter().enumerate().map(move |(place, part)| (part, name(place)))
+        self.parts.iter().enumerate().map(|(place, part)| (part, self.name(place)))
+    }
+
+    /// What the block in a place is called, if it travels by name.
+    pub(crate) fn name(&self, place: usize) -> Option<BlobName> {
+        self.names.get(place).copied().flatten()
     }
 
     /// The size of the descriptor that travels.

@@ -64,7 +64,11 @@ impl Inner {
                 let text = format!("{who} is with node {name}, {}", self.node_state(peer));
                 let arguments = self.core.arguments(task);
                 let blobs = arguments.and_then(|payload| self.lanes.explain_blobs(peer, payload));
-                if parents > 0 {
+                if let Some((received, size)) = self.lanes.homing.progress(task) {
+                    format!(
+                        "{text}; it has returned: {received} of {size} bytes have come from there"
+                    )
+                } else if parents > 0 {
                     format!("{text}; it waits there for {} among its arguments", tasks(parents))
                 } else if let Some(blobs) = blobs {
                     format!("{text}; {blobs}")

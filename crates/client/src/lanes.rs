@@ -14,7 +14,7 @@ use gristmill_sync::clock::{TickScale, ticks};
 use gristmill_transport::Sleeper;
 use gristmill_wire::{BlockRange, Epoch, FunctionId, Kind, SlotId, TaskId};
 
-use crate::blobs::{Giving, Taking};
+use crate::blobs::{Giving, Homing, Taking};
 use crate::bundle::Bundles;
 use crate::functions::Functions;
 use crate::peers::Links;
@@ -71,6 +71,8 @@ pub(crate) struct Lanes {
     pub links: Links,
     /// Blobs that tasks name which go to peers.
     pub giving: Giving,
+    /// Results of tasks at peers, on their way here.
+    pub homing: Homing,
     /// Blobs that tasks of peers name; none where there are no such tasks.
     pub taking: Option<Taking>,
     /// Some lane has releases that did not fit into its ring.
@@ -121,6 +123,7 @@ impl Lanes {
             batches: Batches::default(),
             links,
             giving: Giving::default(),
+            homing: Homing::default(),
             taking: None,
             has_untold: false,
             mode,

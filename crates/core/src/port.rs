@@ -115,8 +115,9 @@ pub trait Port {
         Sent::Full
     }
 
-    /// Who has the largest argument of a task: where there are many, those whose numbers come next after that of `near`,
-    /// or `near` itself. Asked only for tasks whose options say that they are bulky.
+    /// Who has the largest part of a task's arguments, or of a large result among them: where there are many, those whose
+    /// numbers come next after that of `near`, or `near` itself. Arguments are asked for only if the options say that they
+    /// are bulky.
     fn holders(&self, payload: &Payload, near: PeerId) -> Holders {
         let _ = (payload, near);
         Holders::default()

@@ -76,6 +76,8 @@ struct Blob {
     place: Place,
     /// Grows with each want: which one was wanted last.
     age: u64,
+    /// Somebody else keeps it too: it is not worth a place on disk.
+    is_copy: bool,
 }
 
 #[derive(Debug)]
@@ -141,6 +143,19 @@ impl Store {
         // Its pages are made by whoever has the time for that.
         let part = self.0.arena.reserve(size)?;
         Ok(self.lock().enter(name, part))
+    }
+
+    /// Takes in a blob that was made here, all of it, and that somebody else will have as well.
+    pub fn adopt(&self, name: BlobName, part: BlockPart) {
+        let mut state = self.lock();
+        if state.blobs.contains_key(&name.digest) {
+            return state.touch(name.digest);
+        }
+        state.counts.in_memory += name.size;
+        let place = Place::Here(part);
+        let blob = Blob { size: name.size, place, age: u64::MAX, is_copy: true };
+        state.blobs.insert(name.digest, blob);
+        state.touch(name.digest);
     }
 
     /// A block that takes the place of a blob which cannot be had, for those who are to be told so.
@@ -294,13 +309,15 @@ impl Store {
     }
 
     /// Moves blobs that nobody uses to disk until the limit is met, those first that were wanted longest ago; gives those
-    /// that had no room there either, and are gone. Takes as long as the disk does.
+    /// that had no room there either, or that somebody else keeps, and are gone. Takes as long as the disk does.
     pub fn trim(&self) -> Vec<Digest> {
         let mut gone = Vec::new();
         while self.is_above_limit() {
             let mut state = self.lock();
             let Some((digest, size)) = state.oldest_unused() else { break };
-            let Some((file, extent)) = state.take_extent(size, &self.0.limits) else {
+            let is_copy = state.blobs.get(&digest).is_some_and(|blob| blob.is_copy);
+            let extent = if is_copy { None } else { state.take_extent(size, &self.0.limits) };
+            let Some((file, extent)) = extent else {
                 state.forget(digest);
                 gone.push(digest);
                 continue;
@@ -355,7 +372,7 @@ impl State {
             return Want::OnDisk(part);
         }
         let place = Place::Coming { part: part.clone(), received: 0 };
-        self.blobs.insert(digest, Blob { size, place, age: u64::MAX });
+        self.blobs.insert(digest, Blob { size, place, age: u64::MAX, is_copy: false });
         self.touch(digest);
         self.coming.insert(digest);
         Want::Missing(part)

@@ -94,6 +94,21 @@ fn what_nobody_uses_goes_to_disk_and_comes_back() {
 }
 
 #[test]
+fn what_was_made_here_is_there_and_takes_no_place_on_disk() {
+    let (arena, store) = store(0, 10 * SIZE as u64);
+    let part = arena.store(&content(1)).expect("a block");
+    let name = BlobName { digest: digest_of(&part), size: SIZE as u64 };
+    store.adopt(name, part.clone());
+    store.adopt(name, arena.store(&content(1)).expect("a block"));
+    let Ok(Want::Here(found)) = store.want(name) else { panic!("it was made here") };
+    assert_eq!((found.range(), store.counts().in_memory), (part.range(), SIZE as u64));
+    assert!(store.trim().is_empty(), "it is in use");
+    drop((part, found));
+    assert_eq!(store.trim(), [name.digest], "somebody else keeps it");
+    assert_eq!(store.counts(), StoreCounts::default());
+}
+
+#[test]
 fn without_room_on_disk_it_is_gone() {
     let (arena, store) = store(SIZE as u64, 0);
     let names: Vec<_> = (0..2).map(|seed| name(&arena, seed)).collect();

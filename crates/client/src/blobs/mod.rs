@@ -1,12 +1,14 @@
-//! Blobs: large parts of arguments, which travel by name, once for each node at most, and from node to node.
+//! Blobs: large parts of arguments and results, which travel by name, once for each node at most, and from node to node.
 //!
 //! A program's client names them, holds them while a task that names them is not final, and plans who gives them to whom.
-//! A lease's engine takes tasks that name what it lacks, has these wait, and says what it needs. States and races:
-//! `README.md` beside this file.
+//! A lease's engine takes tasks that name what it lacks, has these wait, and says what it needs; its own results it names,
+//! and gives. States and races: `README.md` beside this file.
 
 mod depot;
 mod feeds;
 mod giving;
+mod homing;
+mod keeping;
 mod naming;
 mod options;
 mod placing;
@@ -16,10 +18,12 @@ mod traffic;
 mod work;
 
 pub use feeds::Feeds;
+pub use homing::Returned;
 pub use options::BlobOptions;
 pub use traffic::BlobTraffic;
 
 pub(crate) use giving::Giving;
+pub(crate) use homing::Homing;
 pub(crate) use naming::names_of;
 pub(crate) use placing::with_names;
 pub(crate) use taking::Taking;

@@ -21,9 +21,9 @@ pub(crate) fn with_names(
 }
 
 impl Lanes {
-    /// Who has the largest blob that a task's arguments name, or is getting it.
-    pub(crate) fn blob_holders(&self, arguments: &Payload, near: PeerId) -> Holders {
-        let Some(block) = arguments.block() else { return Holders::default() };
+    /// Who has the largest blob that arguments or a result name, or is getting it.
+    pub(crate) fn blob_holders(&self, payload: &Payload, near: PeerId) -> Holders {
+        let Some(block) = payload.block() else { return Holders::default() };
         let names = self.bundles.get(block).named_parts().filter_map(|(_, name)| name);
         let Some(largest) = names.max_by_key(|name| name.size) else { return Holders::default() };
         let peers = self.giving.spread.holders(largest.digest, near).take(HOLDERS_MAX).collect();

@@ -33,6 +33,12 @@ pub(crate) struct Taking {
     pub dropped: Vec<Digest>,
     /// Blobs for which this node is too small, each with a sentence.
     pub hopeless: Vec<(Digest, String)>,
+    /// Its client knows where other nodes can fetch what is here.
+    pub is_open: bool,
+    /// Results that get their names.
+    pub unnamed: usize,
+    /// Results that whoever asked for the tasks does not have yet; each with how many answers name it.
+    pub kept: HashMap<Digest, (BlockPart, usize)>,
 }
 
 impl Taking {
@@ -51,6 +57,9 @@ impl Taking {
             lacking: Vec::new(),
             dropped: Vec::new(),
             hopeless: Vec::new(),
+            is_open: false,
+            unnamed: 0,
+            kept: HashMap::new(),
         }
     }
 
@@ -89,7 +98,7 @@ impl Taking {
         })
     }
 
-    fn start_depot(&mut self) -> Result<(), String> {
+    pub(super) fn start_depot(&mut self) -> Result<(), String> {
         if self.depot.is_none() {
             let started =
                 Depot::start(self.store.clone(), self.sibling.as_ref(), self.waker.clone());

@@ -27,13 +27,13 @@ impl Inner {
         body: &[u8],
     ) -> Result<(), FrameError> {
         if kind == MessageKind::Piece {
-            self.take_piece(&Piece::read(body)?);
+            self.take_piece(peer, &Piece::read(body)?);
             return Ok(());
         }
         let message = BlobMessage::read(kind, body)?.ok_or(FrameError::UnknownKind(kind as u8))?;
         match message {
-            BlobMessage::Need { name, received, port, shortfall, .. } => {
-                self.note_address(peer, port);
+            BlobMessage::Open { port } => self.note_address(peer, port),
+            BlobMessage::Need { name, received, shortfall, .. } => {
                 self.lanes.giving.spread.need(peer, name, received, shortfall);
                 self.obey_spread();
             }
@@ -52,11 +52,12 @@ impl Inner {
                     taking.order(Order::Fetch(name, address));
                 }
             }
+            BlobMessage::Received { digest } => self.result_received(peer, digest),
         }
         Ok(())
     }
 
-    fn say_blob(&mut self, peer: PeerId, message: &BlobMessage) {
+    pub(super) fn say_blob(&mut self, peer: PeerId, message: &BlobMessage) {
         if let Some(link) = self.lanes.links.get_mut(peer) {
             message.write(&mut link.out);
             self.lanes.links.has_outgoing = true;
@@ -73,12 +74,13 @@ impl Inner {
         let is_local = address.is_some_and(|address| address.ip().to_canonical().is_loopback());
         let group = labels.lines().find_map(|label| label.strip_prefix("group="));
         let group = group.map(str::to_owned);
-        self.lanes.giving.spread.join(peer, Node { group, is_local, is_mute: false });
+        self.lanes.giving.spread.join(peer, Node { group, is_local, is_mute: true });
     }
 
     /// A node is gone.
     pub(crate) fn giver_left(&mut self, peer: PeerId) {
         self.lanes.giving.addresses.remove(&peer);
+        self.lanes.homing.forget(peer);
         self.lanes.giving.spread.leave(peer);
         self.obey_spread();
     }
@@ -90,8 +92,7 @@ impl Inner {
         if let Some(mut address) = address.filter(|_| port != 0) {
             address.set_port(port);
             self.lanes.giving.addresses.insert(peer, address);
-        } else if !self.lanes.giving.addresses.contains_key(&peer) {
-            self.lanes.giving.spread.mute(peer);
+            self.lanes.giving.spread.open(peer);
         }
     }
 
@@ -147,7 +148,7 @@ impl Inner {
         }
     }
 
-    fn cease(&mut self, node: PeerId, digest: Digest) {
+    pub(super) fn cease(&mut self, node: PeerId, digest: Digest) {
         if let Some(link) = self.lanes.links.get_mut(node) {
             link.feeds.cease(digest);
         }
@@ -180,8 +181,17 @@ impl Inner {
         received: u64,
         (shortfall, text): (Shortfall, String),
     ) {
-        let port = self.lanes.taking.as_ref().map_or(0, |taking| taking.port());
-        self.say_blob(peer, &BlobMessage::Need { name, received, port, shortfall, text });
+        self.open_depot(peer);
+        self.say_blob(peer, &BlobMessage::Need { name, received, shortfall, text });
+    }
+
+    /// Tells a peer, once, where other nodes can fetch what is here.
+    pub(super) fn open_depot(&mut self, peer: PeerId) {
+        let Some(taking) = &mut self.lanes.taking else { return };
+        if !std::mem::replace(&mut taking.is_open, true) {
+            let port = taking.port();
+            self.say_blob(peer, &BlobMessage::Open { port });
+        }
     }
 
     fn tell_dropped(&mut self, peer: PeerId, digests: Vec<Digest>) {
@@ -191,10 +201,9 @@ impl Inner {
         }
     }
 
-    fn take_piece(&mut self, piece: &Piece<'_>) {
-        if let Some(taking) = &self.lanes.taking
-            && taking.store.append(piece.digest, piece.offset, piece.bytes)
-        {
+    fn take_piece(&mut self, peer: PeerId, piece: &Piece<'_>) {
+        let Some(taking) = &self.lanes.taking else { return self.take_result_piece(peer, piece) };
+        if taking.store.append(piece.digest, piece.offset, piece.bytes) {
             taking.order(Order::Follow);
         }
     }
@@ -226,6 +235,7 @@ impl Inner {
                 }
                 // Nor with a zero: a sentence about memory.
                 News::Refused(digest, text) => self.refuse_blob(digest, &format!("\0{text}")),
+                News::Named(named) => self.answer_by_name(&named),
                 News::Gone(mut digests) => {
                     // What was asked for again meanwhile is needed.
                     digests.retain(|&digest| !self.is_taken(digest));

@@ -6,6 +6,7 @@ use gristmill_wire::peer::{AnswerMessage, EndKind, LossFrame, Part, Parted};
 use gristmill_wire::{FrameError, PeerId, Span};
 
 use super::home::{LinkHome, LinkPort, Parts};
+use crate::blobs::Returned;
 use crate::lanes::Lanes;
 
 /// The number of a cause of loss on the wire, and what goes with it.
@@ -61,6 +62,11 @@ pub(super) trait AnswerWork: LinkHome {
         let message = AnswerMessage::read(body)?;
         let Some(link) = self.links().get(peer) else { return Ok(()) };
         let started_ns = link.pulse.own_ns(message.started_ns);
+        if message.end == EndKind::Returned && message.payload.has_names() {
+            let tags = self.peer_tags(&message, started_ns);
+            let returned = Returned { task: message.task, attempt: message.attempt, tags };
+            return self.await_result(peer, returned, &message.payload);
+        }
         let node = &link.name;
         let end = match message.end {
             EndKind::Lost => {

@@ -7,7 +7,9 @@ use gristmill_core::{
 use gristmill_wire::peer::{
     AnswerMessage, Control, EndKind, LossFrame, ParentResult, Parted, TaskLimits, TaskMessage,
 };
-use gristmill_wire::{Attempt, Epoch, FrameError, FunctionId, PeerId, SlotId, Span, TaskId};
+use gristmill_wire::{
+    Attempt, BlobName, Epoch, FrameError, FunctionId, PeerId, SlotId, Span, TaskId,
+};
 
 use super::answers::cause_word;
 use super::home::{LinkHome, LinkPort, Parts, PayloadStore};
@@ -117,7 +119,7 @@ pub(super) trait GuestWork: LinkHome {
         if accepted.is_none() {
             // No more are taken, or it names what is not here, or there is no memory for it: somebody else may have both.
             // It is a guest until its peer knows, so that nobody leaves before.
-            self.answer(&guest, EndKind::Unstarted, None);
+            self.answer(&guest, (EndKind::Unstarted, None), &[]);
         }
         if let Some(link) = self.links_mut().get_mut(peer) {
             link.guests.insert(theirs, place);
@@ -288,16 +290,42 @@ pub(super) trait GuestWork: LinkHome {
         if link.is_none_or(|link| link.epoch != guest.epoch) {
             return self.dismiss(place);
         }
+        if self.names_result(task, place) {
+            return;
+        }
         if let Some(view) = self.core().task(task) {
             let (kind, loss) = end_of(view.has_started, view.outcome.as_ref());
-            self.answer(&guest, kind, loss);
+            self.answer(&guest, (kind, loss), &[]);
         }
         if let Some(link) = self.links_mut().get_mut(guest.peer) {
             link.answered.push(place);
         }
     }
 
-    fn answer(&mut self, guest: &Guest, end: EndKind, loss: Option<LossFrame>) {
+    /// Tells a peer what its task has returned, by name; gives the peer, if it still wants to know.
+    fn tell_named_end(
+        &mut self,
+        task: TaskId,
+        place: u32,
+        names: &[Option<BlobName>],
+    ) -> Option<PeerId> {
+        let guest = self.guests().get(place).copied().filter(|guest| guest.ours == task)?;
+        let link = self.links().get(guest.peer);
+        if link.is_none_or(|link| link.epoch != guest.epoch) {
+            self.dismiss(place);
+            return None;
+        }
+        self.answer(&guest, (EndKind::Returned, None), names);
+        self.links_mut().get_mut(guest.peer)?.answered.push(place);
+        Some(guest.peer)
+    }
+
+    fn answer(
+        &mut self,
+        guest: &Guest,
+        (end, loss): (EndKind, Option<LossFrame>),
+        names: &[Option<BlobName>],
+    ) {
         let Parts { core, port, .. } = self.parts();
         let scale = port.scale();
         let view = core.task(guest.ours);
@@ -319,10 +347,10 @@ pub(super) trait GuestWork: LinkHome {
         let Some(link) = links.get_mut(guest.peer) else { return };
         message.write(&mut link.out, |out| match view.and_then(|view| view.outcome) {
             Some(Outcome::Returned(payload) | Outcome::Raised(payload)) => {
-                store.put(payload, out);
+                store.put_result(payload, names, out);
             }
             Some(Outcome::TimedOut { raised: Some(payload), .. }) => {
-                store.put(payload, out);
+                store.put_result(payload, names, out);
             }
             _ => Parted::put_plain(out, &[]),
         });

@@ -6,11 +6,12 @@
 use gristmill_core::{Core, Payload, Port};
 use gristmill_sync::clock::TickScale;
 use gristmill_wire::peer::{MessageKind, Parted};
-use gristmill_wire::{FrameError, FunctionId, PeerId, TaskId};
+use gristmill_wire::{BlobName, FrameError, FunctionId, PeerId, TaskId};
 
 use super::guests::Guests;
 use super::intake::PeerNews;
 use super::links::Links;
+use crate::blobs::Returned;
 use crate::functions::Functions;
 
 /// What a graph with links is called with.
@@ -53,6 +54,11 @@ pub trait LinkPort: Port + Sized {
 pub trait PayloadStore {
     /// Appends a payload, with the blocks that it names.
     fn put(&self, payload: &Payload, out: &mut Vec<u8>);
+
+    /// Appends what an answer gives: of the blocks that have a name here that, and the bytes of all others.
+    fn put_result(&self, payload: &Payload, _names: &[Option<BlobName>], out: &mut Vec<u8>) {
+        self.put(payload, out);
+    }
 
     /// Bytes of the blocks of which only the names were appended.
     fn named_size(&self, _payload: &Payload) -> u64 {
@@ -133,6 +139,29 @@ pub trait LinkHome: Sized {
     /// What the payloads that were received last wait for: promises, which their task gets as parents.
     fn take_promises(&mut self, _peer: PeerId) -> Vec<TaskId> {
         Vec::new()
+    }
+
+    /// Whether a peer's task that is final, in this place among the guests, is answered later: its result gets names first.
+    fn names_result(&mut self, _task: TaskId, _place: u32) -> bool {
+        false
+    }
+
+    /// Whether some peer has yet to get a result that was named to it, or will be.
+    fn owes_results(&self) -> bool {
+        false
+    }
+
+    /// A task has returned, at a peer, what its answer names: it ends once that is here.
+    ///
+    /// # Errors
+    /// There are no blobs here.
+    fn await_result(
+        &mut self,
+        _peer: PeerId,
+        _returned: Returned,
+        _parted: &Parted<'_>,
+    ) -> Result<(), FrameError> {
+        Err(FrameError::UnknownKind(MessageKind::Answer as u8))
     }
 
     /// Tells the layers above what became of a peer.

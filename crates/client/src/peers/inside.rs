@@ -9,6 +9,7 @@ use super::guests::Guests;
 use super::home::{LinkHome, LinkPort, Parts};
 use super::intake::PeerNews;
 use super::links::Links;
+use crate::blobs::{Returned, Taking};
 use crate::bundle::Bundles;
 use crate::functions::Functions;
 use crate::inner::Inner;
@@ -114,6 +115,24 @@ impl LinkHome for Inner {
 
     fn take_promises(&mut self, peer: PeerId) -> Vec<TaskId> {
         self.promise_blobs(peer)
+    }
+
+    fn names_result(&mut self, task: TaskId, place: u32) -> bool {
+        Self::names_result(self, task, place)
+    }
+
+    fn owes_results(&self) -> bool {
+        self.lanes.taking.as_ref().is_some_and(Taking::owes)
+    }
+
+    fn await_result(
+        &mut self,
+        peer: PeerId,
+        returned: Returned,
+        parted: &Parted<'_>,
+    ) -> Result<(), FrameError> {
+        Self::await_result(self, peer, returned, parted);
+        Ok(())
     }
 
     fn tell_news(&mut self, news: PeerNews) {

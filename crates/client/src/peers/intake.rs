@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gristmill_core::{LossCause, LossReport};
 use gristmill_transport::Channel;
 use gristmill_wire::peer::Control;
-use gristmill_wire::{Epoch, PeerId, SlotId, TaskId};
+use gristmill_wire::{BlobName, Epoch, PeerId, SlotId, TaskId};
 
 use super::arrivals::Arrivals;
 use super::guests::GuestWork;
@@ -160,7 +160,8 @@ pub trait LinkWork: LinkHome {
     /// Whether nothing of peers is left here, and nothing is on its way.
     fn has_no_guests(&self) -> bool {
         let mut links = self.links().peers().filter_map(|peer| self.links().get(peer));
-        self.core().is_drained() && links.all(|link| link.is_drained && link.is_confirmed())
+        let is_said = links.all(|link| link.is_drained && link.is_confirmed());
+        self.core().is_drained() && is_said && !self.owes_results()
     }
 
     /// Tells all peers that nothing more will come.
@@ -207,6 +208,16 @@ pub trait LinkWork: LinkHome {
     /// Tells a peer that its task is final here: due for each task whose handle is that of a guest, once it is final.
     fn answer_guest(&mut self, task: TaskId, handle: u64) {
         self.tell_end(task, handle);
+    }
+
+    /// Answers a peer's task whose result has got these names; gives the peer, if it is there.
+    fn answer_named(
+        &mut self,
+        task: TaskId,
+        place: u32,
+        names: &[Option<BlobName>],
+    ) -> Option<PeerId> {
+        self.tell_named_end(task, place, names)
     }
 }
 

@@ -2,10 +2,10 @@
 
 use gristmill_core::{Errand, Payload, PayloadRef, Sent};
 use gristmill_wire::peer::{Control, Definition, ParentResult, Parted, TaskLimits, TaskMessage};
-use gristmill_wire::{FunctionId, PeerId, SlotId};
+use gristmill_wire::{BlobName, FunctionId, PeerId, SlotId};
 
 use super::home::{LinkPort, PayloadStore};
-use crate::bundle::Bundles;
+use crate::bundle::{Bundle, Bundles};
 
 /// Where the function table notes which peer knows what: behind the slots of workers.
 const fn told_place(peer: PeerId) -> SlotId {
@@ -21,21 +21,30 @@ impl PayloadStore for Bundles {
             PayloadRef::Bytes(bytes) => Parted::put_plain(out, bytes),
             PayloadRef::Block(block) => {
                 let bundle = self.get(block);
-                Parted::put_head(out, bundle.bytes(), bundle.parts().len());
-                for (part, name) in bundle.named_parts() {
-                    match name {
-                        Some(name) => Parted::put_name(out, &name),
-                        None => Parted::put_part(out, part.size(), |space| part.copy_to(space)),
-                    }
-                }
+                put_bundle(bundle, |place| bundle.name(place), out);
             }
         }
+    }
+
+    fn put_result(&self, payload: &Payload, names: &[Option<BlobName>], out: &mut Vec<u8>) {
+        let PayloadRef::Block(block) = payload.get() else { return self.put(payload, out) };
+        put_bundle(self.get(block), |place| names.get(place).copied().flatten(), out);
     }
 
     fn named_size(&self, payload: &Payload) -> u64 {
         let PayloadRef::Block(block) = payload.get() else { return 0 };
         let names = self.get(block).named_parts().filter_map(|(_, name)| name);
         names.map(|name| name.size).sum()
+    }
+}
+
+fn put_bundle(bundle: &Bundle, name: impl Fn(usize) -> Option<BlobName>, out: &mut Vec<u8>) {
+    Parted::put_head(out, bundle.bytes(), bundle.parts().len());
+    for (place, part) in bundle.parts().iter().enumerate() {
+        match name(place) {
+            Some(name) => Parted::put_name(out, &name),
+            None => Parted::put_part(out, part.size(), |space| part.copy_to(space)),
+        }
     }
 }
 
@@ -96,7 +105,9 @@ pub trait Sending: LinkPort {
                 store.put(task.payload, out);
             },
         );
-        link.traffic.named += store.named_size(task.payload);
+        let results = errand.parents.clone().filter_map(|(_, _, result)| result);
+        let named = results.chain([task.payload]).map(|payload| store.named_size(payload));
+        link.traffic.named += named.sum::<u64>();
         links.has_outgoing = true;
         Sent::Written(0)
     }

@@ -89,6 +89,20 @@ impl Core {
         self.pump(port);
     }
 
+    /// Whether a task is with a peer, in this placement.
+    #[must_use]
+    pub fn awaits(&self, peer: PeerId, task: TaskId, attempt: Attempt) -> bool {
+        self.find_away(peer, task, attempt).is_some()
+    }
+
+    #[inline]
+    pub(super) fn find_away(&self, peer: PeerId, task: TaskId, attempt: Attempt) -> Option<u32> {
+        self.tasks.find(task).filter(|&index| {
+            let task = &self.tasks[index];
+            task.state == State::Away && task.slot == peer.0 && task.attempt == attempt
+        })
+    }
+
     /// Takes in a peer's answer to one task. One that fits no placement is dropped and counted.
     #[inline]
     pub fn peer_answered(
@@ -99,11 +113,7 @@ impl Core {
         port: &mut impl Port,
     ) -> AnswerOutcome {
         self.now = now;
-        let found = self.tasks.find(answer.task).filter(|&index| {
-            let task = &self.tasks[index];
-            task.state == State::Away && task.slot == peer.0 && task.attempt == answer.attempt
-        });
-        let Some(index) = found else {
+        let Some(index) = self.find_away(peer, answer.task, answer.attempt) else {
             self.counts.stale_answers += 1;
             if let PeerEnd::Returned(payload)
             | PeerEnd::Raised(payload)

@@ -111,10 +111,9 @@ impl Core {
 
     /// Tells that a peer has not withdrawn a task: it runs, or has ended.
     pub fn peer_kept(&mut self, peer: PeerId, task: TaskId, attempt: Attempt) {
-        let Some(index) = self.tasks.find(task) else { return };
+        let Some(index) = self.find_away(peer, task, attempt) else { return };
         let task = &mut self.tasks[index];
-        let is_meant = task.state == State::Away && task.slot == peer.0 && task.attempt == attempt;
-        if is_meant && task.has(flag::RECALLED) {
+        if task.has(flag::RECALLED) {
             task.flags &= !(flag::CANCELLED | flag::RECALLED);
         }
     }

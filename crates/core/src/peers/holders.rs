@@ -1,4 +1,4 @@
-//! Tasks with large arguments, which go where these are.
+//! Tasks with large arguments, be they results of others, which go where these are.
 //!
 //! A peer that has a task's largest argument, or is getting it, is taken before one that would have to fetch it, unless the
 //! other one would have fetched it and begun by the time that it gets to the task. Who is busy with what nobody has seen
@@ -9,8 +9,8 @@ use gristmill_wire::PeerId;
 
 use super::levels::Level;
 use super::table::peer_id;
-use crate::Core;
-use crate::port::Port;
+use crate::port::{Parents, Port};
+use crate::{Core, NONE, Payload};
 
 /// Where a task's largest argument is, as far as is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -21,10 +21,30 @@ pub struct Holders {
     pub fetch_ns: u64,
 }
 
+/// Results that are smaller have no holders.
+const BULK_MIN: u64 = 1 << 20;
+
 impl Core {
+    /// The largest one of a task's arguments, and of the results that they name, that may be somewhere already.
+    pub(super) fn largest_bulk(&self, index: u32) -> Option<&Payload> {
+        let task = &self.tasks[index];
+        let is_bulky = task.extra != NONE && self.extras[task.extra].is_bulky;
+        let own = is_bulky.then(|| task.payload());
+        let results = Parents::new(&self.tasks, &self.edges, task.first_parent);
+        let results = results.map(|(_, result)| result);
+        let size = |payload: &Payload| payload.block().map_or(0, |block| block.size);
+        let bulks = results.filter(|&result| size(result) >= BULK_MIN).chain(own);
+        bulks.max_by_key(|payload| size(payload))
+    }
+
     /// The peer for a task with large arguments that would go to `best` without them.
-    pub(super) fn choose_holder(&self, index: u32, best: usize, port: &impl Port) -> usize {
-        let Holders { peers, fetch_ns } = port.holders(self.tasks[index].payload(), peer_id(best));
+    pub(super) fn choose_holder(
+        &self,
+        index: u32,
+        (best, bulk): (usize, &Payload),
+        port: &impl Port,
+    ) -> usize {
+        let Holders { peers, fetch_ns } = port.holders(bulk, peer_id(best));
         let places = peers.into_iter().filter_map(|peer| self.joined_peer(peer));
         let has_room = |&place: &usize| {
             self.peers.levels.of(place) != Level::Shut && self.is_fit(index, place)

@@ -58,9 +58,7 @@ impl Core {
         attempt: Attempt,
         port: &mut impl Port,
     ) {
-        let Some(index) = self.tasks.find(task) else { return };
-        let task = &self.tasks[index];
-        if task.state == State::Away && task.slot == peer.0 && task.attempt == attempt {
+        if let Some(index) = self.find_away(peer, task, attempt) {
             self.leave_peer(index);
             let _is_requeued = self.return_from_peer(index, port);
         }

@@ -91,7 +91,9 @@ impl Core {
         let is_idle = self.peers.levels.of(first) == Level::Idle;
         let function = self.tasks[index].function;
         let best = is_idle.then(|| self.home_of(function)).flatten().unwrap_or(first);
-        if self.tasks[index].extra == NONE && self.lasts_for(index, best) {
+        let task = &self.tasks[index];
+        let is_plain = task.extra == NONE && task.first_parent == NONE;
+        if is_plain && self.lasts_for(index, best) {
             return Some(best);
         }
         self.choose_fit_peer(index, (best, first), port)
@@ -117,9 +119,8 @@ impl Core {
         let others = std::iter::successors(Some(first), |&place| self.peers.levels.next(place));
         let mut few = std::iter::once(best).chain(others.take(LOOKS_MAX));
         let best = few.find(|&place| self.is_fit(index, place))?;
-        let extra = self.tasks[index].extra;
-        let is_bulky = extra != NONE && self.extras[extra].is_bulky;
-        Some(if is_bulky { self.choose_holder(index, best, port) } else { best })
+        let bulk = self.largest_bulk(index);
+        Some(bulk.map_or(best, |bulk| self.choose_holder(index, (best, bulk), port)))
     }
 
     /// Whether a peer lasts long enough for a task, which does not come from there.

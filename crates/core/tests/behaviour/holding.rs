@@ -1,6 +1,8 @@
 //! Tasks with large arguments, and the peers that have these.
 
-use gristmill_core::{Epoch, Origin, PeerId, PeerOffer, TaskId, TaskOptions};
+use gristmill_core::{
+    Block, Epoch, Origin, Payload, PeerEnd, PeerId, PeerOffer, TaskId, TaskOptions,
+};
 
 use crate::fake::Engine;
 use crate::faraway::{client_of, returned};
@@ -34,6 +36,18 @@ fn a_large_argument_is_run_where_it_is() {
     }
     let small = engine.spread_over_peers(1);
     assert_ne!(small, [Some(2)], "others go on as before");
+}
+
+#[test]
+fn a_task_runs_where_a_large_result_is_that_it_needs() {
+    let mut engine = client_whose(&[1, 1, 1], &[2], MS);
+    for (size, is_there) in [(1 << 20, true), (1 << 19, false)] {
+        let made = engine.submit();
+        let result = Payload::in_arena(Block { offset: 0, size });
+        let _outcome = engine.reply(made, PeerEnd::Returned(result));
+        let child = engine.submit_after(&[made]);
+        assert_eq!(engine.peer_of(child) == Some(2), is_there, "{size} bytes");
+    }
 }
 
 #[test]

@@ -174,10 +174,10 @@ impl Spread {
         self.world.nodes.insert(node, Known { node: about, troubles: 0 });
     }
 
-    /// A node gives nothing to others.
-    pub fn mute(&mut self, node: PeerId) {
+    /// A node gives what it has to others from now on.
+    pub fn open(&mut self, node: PeerId) {
         if let Some(known) = self.world.nodes.get_mut(&node) {
-            known.node.is_mute = true;
+            known.node.is_mute = false;
         }
     }
 
@@ -259,6 +259,18 @@ impl Spread {
         }
         self.assign(digest);
         giver
+    }
+
+    /// A node has all of a blob, of its own: it was made there.
+    pub fn made(&mut self, node: PeerId, digest: Digest) {
+        let Some(blob) = self.blobs.get_mut(&digest) else { return };
+        if !self.world.nodes.contains_key(&node) {
+            return;
+        }
+        let _giver = blob.need(node, self.needs, blob.name.size, &self.world);
+        let _giver = blob.complete(node, &self.world);
+        self.needs += 1;
+        self.assign(digest);
     }
 
     /// A node has a blob no more, or needs it no more.

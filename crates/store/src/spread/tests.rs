@@ -53,6 +53,21 @@ fn who_has_all_of_it_is_asked_before_the_client() {
 }
 
 #[test]
+fn who_has_made_it_gives_it() {
+    let mut spread = spread(2, Topology::Peers);
+    spread.join(PeerId(0), Node { is_mute: true, ..Node::default() });
+    spread.join(PeerId(1), Node::default());
+    spread.made(PeerId(0), NAME.digest);
+    need(&mut spread, 1);
+    assert_eq!(givers(&mut spread), [(1, None)], "nobody knows where");
+    spread.open(PeerId(0));
+    spread.join(PeerId(2), Node::default());
+    spread.made(PeerId(7), NAME.digest);
+    need(&mut spread, 2);
+    assert_eq!(givers(&mut spread), [(2, Some(0))]);
+}
+
+#[test]
 fn the_client_gives_no_more_copies_than_it_has_to() {
     let mut spread = spread(1, Topology::Peers);
     for node in 0..3 {
@@ -177,6 +192,8 @@ enum Act {
     Find,
     /// It forgets the blob, if it has it.
     Drop,
+    /// Its own task makes the blob.
+    Make,
     /// It dies, and another one takes its place.
     Die,
 }
@@ -263,6 +280,11 @@ impl Model {
                 self.spread.dropped(PeerId(node), NAME.digest);
                 self.obey();
             }
+            (Act::Make, _) => {
+                self.nodes.insert(node, Place { received: SIZE, giver: None, is_mixed: false });
+                self.spread.made(PeerId(node), NAME.digest);
+                self.obey();
+            }
             (Act::Die, _) => {
                 self.nodes.remove(&node);
                 self.spread.leave(PeerId(node));
@@ -281,6 +303,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => Just(Act::Fail),
         1 => Just(Act::Find),
         1 => Just(Act::Drop),
+        1 => Just(Act::Make),
         1 => Just(Act::Die),
     ]
 }

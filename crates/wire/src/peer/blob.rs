@@ -29,17 +29,20 @@ impl Shortfall {
     }
 }
 
-/// A notice about a blob.
+/// A notice about a blob, or about all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BlobMessage {
+    /// Other nodes can fetch here what is here. Said once, before anything else of blobs.
+    Open {
+        /// The port; 0 is none.
+        port: u16,
+    },
     /// It is lacked here.
     Need {
         /// Which.
         name: BlobName,
         /// Bytes from its start that are here.
         received: u64,
-        /// The port at which other nodes can fetch what is here; 0 is none.
-        port: u16,
         /// What became of the last source.
         shortfall: Shortfall,
         /// The same in words.
@@ -67,17 +70,24 @@ pub enum BlobMessage {
         /// again.
         address: String,
     },
+    /// It was named in an answer, and is with whoever wanted the answer: for this answer it need not be kept any more.
+    Received {
+        /// Which.
+        digest: Digest,
+    },
 }
 
 impl BlobMessage {
     /// Appends the message.
     pub fn write(&self, out: &mut Vec<u8>) -> usize {
         match self {
-            Self::Need { name, received, port, shortfall, text } => {
+            Self::Open { port } => {
+                write_message(out, MessageKind::Open, |out| put_words(out, [u64::from(*port)]))
+            }
+            Self::Need { name, received, shortfall, text } => {
                 write_message(out, MessageKind::Need, |out| {
                     put_name(out, name);
-                    let how = u64::from(*port) | ((*shortfall as u64) << 16);
-                    put_words(out, [*received, how]);
+                    put_words(out, [*received, *shortfall as u64]);
                     put_bytes(out, text.as_bytes());
                 })
             }
@@ -93,6 +103,9 @@ impl BlobMessage {
                 put_name(out, name);
                 put_bytes(out, address.as_bytes());
             }),
+            Self::Received { digest } => write_message(out, MessageKind::Received, |out| {
+                out.extend_from_slice(&digest.0);
+            }),
         }
     }
 
@@ -104,11 +117,12 @@ impl BlobMessage {
     pub fn read(kind: MessageKind, body: &[u8]) -> Result<Option<Self>, FrameError> {
         let mut reader = Reader::new(body);
         Ok(Some(match kind {
+            MessageKind::Open => Self::Open { port: reader.word()? as u16 },
             MessageKind::Need => {
                 let name = read_name(&mut reader)?;
-                let [received, how] = reader.words()?;
-                let (port, shortfall) = (how as u16, Shortfall::from_byte((how >> 16) as u8)?);
-                Self::Need { name, received, port, shortfall, text: reader.text()? }
+                let [received, shortfall] = reader.words()?;
+                let shortfall = Shortfall::from_byte(shortfall as u8)?;
+                Self::Need { name, received, shortfall, text: reader.text()? }
             }
             MessageKind::Have => Self::Have { digest: reader.digest()?, fetched: reader.word()? },
             MessageKind::Dropped => {
@@ -117,6 +131,7 @@ impl BlobMessage {
             MessageKind::Fetch => {
                 Self::Fetch { name: read_name(&mut reader)?, address: reader.text()? }
             }
+            MessageKind::Received => Self::Received { digest: reader.digest()? },
             _ => return Ok(None),
         }))
     }
@@ -182,20 +197,17 @@ mod tests {
     #[test]
     fn every_notice_comes_back() {
         let text = || "why".to_owned();
-        let need = |shortfall| BlobMessage::Need {
-            name: NAME,
-            received: 4,
-            port: 7700,
-            shortfall,
-            text: text(),
-        };
+        let need =
+            |shortfall| BlobMessage::Need { name: NAME, received: 4, shortfall, text: text() };
         for message in [
+            BlobMessage::Open { port: 7700 },
             need(Shortfall::None),
             need(Shortfall::Gone),
             need(Shortfall::Wrong),
             BlobMessage::Have { digest: DIGEST, fetched: 6 },
             BlobMessage::Dropped { digest: DIGEST, text: text() },
             BlobMessage::Fetch { name: NAME, address: "10.0.0.1:80".to_owned() },
+            BlobMessage::Received { digest: DIGEST },
         ] {
             let mut chunk = Vec::new();
             message.write(&mut chunk);
@@ -222,6 +234,7 @@ mod tests {
             let _ = Piece::read(&bytes);
             let kinds = [
                 MessageKind::Need, MessageKind::Have, MessageKind::Dropped, MessageKind::Fetch,
+                MessageKind::Received, MessageKind::Open,
             ];
             for kind in kinds {
                 let _ = BlobMessage::read(kind, &bytes);

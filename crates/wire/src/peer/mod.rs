@@ -76,6 +76,10 @@ pub enum MessageKind {
     Fetch = 21,
     /// Some of its bytes.
     Piece = 22,
+    /// All bytes of a result have come.
+    Received = 25,
+    /// Where nodes fetch blobs from this one.
+    Open = 26,
 }
 
 impl MessageKind {
@@ -105,6 +109,8 @@ impl MessageKind {
             20 => Self::Dropped,
             21 => Self::Fetch,
             22 => Self::Piece,
+            25 => Self::Received,
+            26 => Self::Open,
             other => return Err(FrameError::UnknownKind(other)),
         })
     }

@@ -75,6 +75,12 @@ impl<'a> Parted<'a> {
         out.extend_from_slice(&name.digest.0);
     }
 
+    /// Whether some parts are named only.
+    #[must_use]
+    pub fn has_names(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Blob(_)))
+    }
+
     #[inline]
     pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, FrameError> {
         let word = reader.word()?;

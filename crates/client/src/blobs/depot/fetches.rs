@@ -127,8 +127,7 @@ impl Fetch {
         let received = store.progress(self.name.digest).map_or(0, |progress| progress.received);
         let (shortfall, text) = (Shortfall::None, String::new());
         let mut message = Vec::new();
-        BlobMessage::Need { name: self.name, received, port: 0, shortfall, text }
-            .write(&mut message);
+        BlobMessage::Need { name: self.name, received, shortfall, text }.write(&mut message);
         self.line.say(&message)
     }
 

@@ -1,4 +1,5 @@
-//! The depot of a lease: a thread of its own that gives blobs to other nodes, fetches them there, and checks what came.
+//! The depot of a lease: a thread of its own that gives blobs to other nodes, fetches them there, checks what came, and
+//! names what was made here.
 //!
 //! It never holds the engine's lock, nor the store's while bytes move. The engine leaves orders for it and finds its news,
 //! on a board between them; each wakes the other.
@@ -6,6 +7,7 @@
 mod arrivals;
 mod fetches;
 mod line;
+mod naming;
 mod preparing;
 mod takers;
 #[cfg(test)]
@@ -16,10 +18,11 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use gristmill_shm::BlockPart;
 use gristmill_store::Store;
 use gristmill_transport::{ChannelError, Identity, Listener, Sleeper, Waker};
 use gristmill_wire::peer::Shortfall;
-use gristmill_wire::{BlobName, Digest};
+use gristmill_wire::{BlobName, Digest, TaskId};
 
 use warden::Warden;
 
@@ -36,6 +39,28 @@ pub(crate) enum Order {
     Restore(BlobName),
     /// Nobody waits for a blob any more.
     Forget(Digest),
+    /// A result is to get names.
+    Name(Unnamed),
+}
+
+/// A result with large parts.
+#[derive(Debug)]
+pub(crate) struct Unnamed {
+    /// Whose it is.
+    pub task: TaskId,
+    /// The task's place among the guests.
+    pub place: u32,
+    /// All its parts.
+    pub parts: Vec<BlockPart>,
+}
+
+/// The same with names.
+#[derive(Debug)]
+pub(crate) struct Named {
+    /// What was to be named.
+    pub result: Unnamed,
+    /// What its large parts are called, in the order of all its parts.
+    pub names: Vec<Option<BlobName>>,
 }
 
 /// What the depot tells its engine.
@@ -63,6 +88,8 @@ pub(crate) enum News {
     Refused(Digest, String),
     /// Blobs went for which there is no room.
     Gone(Vec<Digest>),
+    /// A result has its names.
+    Named(Named),
 }
 
 #[derive(Debug, Default)]

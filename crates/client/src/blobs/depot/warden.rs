@@ -1,4 +1,4 @@
-//! The depot's thread: obeys, gives, fetches, checks, and keeps within the limits.
+//! The depot's thread: obeys, gives, fetches, checks, names, and keeps within the limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use gristmill_wire::{BlobName, Digest};
 
 use super::arrivals::{Arrivals, Verdict};
 use super::fetches::Fetches;
+use super::naming::Naming;
 use super::preparing::Preparing;
 use super::takers::Takers;
 use super::{Board, News, Order};
@@ -31,6 +32,7 @@ pub(super) struct Warden {
     fetches: Fetches,
     arrivals: Arrivals,
     preparing: Preparing,
+    naming: Naming,
     next_token: u64,
 }
 
@@ -51,6 +53,7 @@ impl Warden {
             fetches: Fetches::default(),
             arrivals: Arrivals::default(),
             preparing: Preparing::default(),
+            naming: Naming::default(),
             next_token: 0,
         }
     }
@@ -67,9 +70,10 @@ impl Warden {
             orders.into_iter().for_each(|order| self.obey(order, now));
             let is_busy = self.move_bytes(now) | self.check();
             self.prepare();
+            self.name();
             self.trim();
-            let limit =
-                if is_busy || !self.preparing.is_empty() { Duration::ZERO } else { SLEEP_MAX };
+            let is_busy = is_busy || !self.preparing.is_empty() || !self.naming.is_empty();
+            let limit = if is_busy { Duration::ZERO } else { SLEEP_MAX };
             // What it would say is found by looking.
             let _ = self.sleeper.sleep(&mut Vec::new(), Some(limit));
         }
@@ -96,6 +100,13 @@ impl Warden {
                 self.fetches.cease(digest);
                 self.arrivals.forget(digest);
             }
+            Order::Name(result) => self.naming.add(result),
+        }
+    }
+
+    fn name(&mut self) {
+        if let Some(named) = self.naming.attend(&self.store) {
+            self.board.tell(News::Named(named));
         }
     }
 

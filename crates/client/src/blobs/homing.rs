@@ -1,0 +1,270 @@
+//! Large results on their way home to a program's client.
+//!
+//! An answer names them; the bytes follow it in pieces. The task ends once all are here: until then it is where it ran, and
+//! is lost with that node. Its client holds a result like an argument, as long as a future or a task needs it, so that tasks
+//! elsewhere get it from the node where it was made.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use gristmill_core::{PeerAnswer, PeerEnd, Tags};
+use gristmill_shm::{ArenaError, BlockPart};
+use gristmill_wire::peer::{BlobMessage, Part, Parted, Piece};
+use gristmill_wire::{Attempt, BlobName, Digest, PeerId, TaskId};
+
+use crate::inner::Inner;
+use crate::lanes::Lanes;
+
+/// A task that has returned at a peer.
+#[derive(Debug, Clone, Copy)]
+pub struct Returned {
+    /// Which.
+    pub task: TaskId,
+    /// Which placement of it.
+    pub attempt: Attempt,
+    /// When it ran.
+    pub tags: Tags,
+}
+
+/// An answer whose bytes have not all come.
+#[derive(Debug)]
+struct Answer {
+    returned: Returned,
+    bytes: Box<[u8]>,
+    parts: Vec<BlockPart>,
+    names: Vec<Option<BlobName>>,
+    /// Parts that are not here yet.
+    missing: usize,
+}
+
+/// A blob on its way.
+#[derive(Debug)]
+struct Coming {
+    part: BlockPart,
+    received: u64,
+    /// The answers that name it.
+    answers: Vec<u64>,
+}
+
+/// Results on their way home.
+#[derive(Debug, Default)]
+pub(crate) struct Homing {
+    coming: HashMap<(PeerId, Digest), Coming>,
+    answers: HashMap<u64, Answer>,
+    next: u64,
+}
+
+impl Homing {
+    /// Takes bytes in; gives the answers that lack nothing more.
+    fn take_piece(&mut self, peer: PeerId, piece: &Piece<'_>) -> Vec<Answer> {
+        let key = (peer, piece.digest);
+        let Some(coming) = self.coming.get_mut(&key) else { return Vec::new() };
+        // What came twice, for two answers that name the same bytes, is not behind what is here.
+        if piece.offset != coming.received || !coming.part.write_at(piece.offset, piece.bytes) {
+            return Vec::new();
+        }
+        coming.received += piece.bytes.len() as u64;
+        if coming.received < coming.part.range().size {
+            return Vec::new();
+        }
+        let Some(coming) = self.coming.remove(&key) else { return Vec::new() };
+        coming.part.note_digest(piece.digest);
+        let mut whole = Vec::new();
+        for key in coming.answers {
+            let Some(answer) = self.answers.get_mut(&key) else { continue };
+            answer.missing -= 1;
+            if answer.missing == 0 {
+                whole.extend(self.answers.remove(&key));
+            }
+        }
+        whole
+    }
+
+    /// A peer is gone, and what came from there.
+    pub fn forget(&mut self, peer: PeerId) {
+        let gone = self.coming.extract_if(|(from, _), _| *from == peer);
+        for key in gone.flat_map(|(_, coming)| coming.answers) {
+            self.answers.remove(&key);
+        }
+    }
+
+    /// An answer has no use for what it names.
+    fn abandon(&mut self, peer: PeerId, key: u64) {
+        self.answers.remove(&key);
+        self.coming.retain(|(from, _), coming| {
+            coming.answers.retain(|&other| *from != peer || other != key);
+            !coming.answers.is_empty()
+        });
+    }
+
+    /// How much of a task's result has come, and of how much; none: it is not on its way.
+    pub fn progress(&self, task: TaskId) -> Option<(u64, u64)> {
+        let (key, _) = self.answers.iter().find(|(_, answer)| answer.returned.task == task)?;
+        let mine = self.coming.values().filter(|coming| coming.answers.contains(key));
+        let sizes = mine.map(|coming| (coming.received, coming.part.range().size));
+        Some(sizes.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)))
+    }
+}
+
+impl Inner {
+    /// A task has returned, at a peer, what its answer names.
+    pub(crate) fn await_result(&mut self, peer: PeerId, returned: Returned, parted: &Parted<'_>) {
+        if !self.core.awaits(peer, returned.task, returned.attempt) {
+            return self.let_go_of(peer, parted);
+        }
+        let key = self.lanes.homing.next;
+        self.lanes.homing.next += 1;
+        match self.expect((peer, key), returned, parted) {
+            Ok(answer) if answer.missing == 0 => self.result_came(peer, answer),
+            Ok(answer) => drop(self.lanes.homing.answers.insert(key, answer)),
+            Err(error) => {
+                self.lanes.homing.abandon(peer, key);
+                self.let_go_of(peer, parted);
+                let raised = format!("\0{error}").into_bytes();
+                self.end_awaited(peer, returned, PeerEnd::Raised(raised.into()));
+            }
+        }
+    }
+
+    /// Makes room for what an answer names.
+    fn expect(
+        &mut self,
+        (peer, key): (PeerId, u64),
+        returned: Returned,
+        parted: &Parted<'_>,
+    ) -> Result<Answer, ArenaError> {
+        let (mut parts, mut names, mut missing) = (Vec::new(), Vec::new(), 0);
+        for part in &parted.parts {
+            let (part, name) = match part {
+                Part::Bytes(bytes) => (self.lanes.arena.store(bytes)?, None),
+                Part::Blob(name) => {
+                    let held = self.lanes.giving.part(name.digest);
+                    let held = held.filter(|part| !part.is_exposed()).cloned();
+                    missing += usize::from(held.is_none());
+                    (held.map_or_else(|| self.lanes.place_for((peer, key), name), Ok)?, Some(*name))
+                }
+            };
+            parts.push(part);
+            names.push(name);
+        }
+        Ok(Answer { returned, bytes: parted.bytes.into(), parts, names, missing })
+    }
+
+    /// Takes in bytes of results.
+    pub(super) fn take_result_piece(&mut self, peer: PeerId, piece: &Piece<'_>) {
+        for answer in self.lanes.homing.take_piece(peer, piece) {
+            self.result_came(peer, answer);
+        }
+    }
+
+    /// All of a result is here.
+    fn result_came(&mut self, peer: PeerId, answer: Answer) {
+        let Answer { returned, bytes, mut parts, names, .. } = answer;
+        for (part, name) in parts.iter_mut().zip(&names) {
+            if let Some(name) = *name {
+                *part = self.lanes.giving.hold(name, part.clone());
+                self.lanes.giving.spread.made(peer, name.digest);
+                self.say_blob(peer, &BlobMessage::Received { digest: name.digest });
+            }
+        }
+        let payload = self.lanes.bundles.insert_named(&bytes, parts, names);
+        self.obey_spread();
+        self.end_awaited(peer, returned, PeerEnd::Returned(payload));
+    }
+
+    fn end_awaited(&mut self, peer: PeerId, returned: Returned, end: PeerEnd) {
+        let Returned { task, attempt, tags } = returned;
+        let now = self.lanes.now();
+        let answer = PeerAnswer { task, attempt, end, tags };
+        let _ = self.core.peer_answered(peer, answer, now, &mut self.lanes);
+    }
+
+    /// Nobody waits for a result.
+    fn let_go_of(&mut self, peer: PeerId, parted: &Parted<'_>) {
+        for part in &parted.parts {
+            if let Part::Blob(BlobName { digest, .. }) = *part {
+                self.say_blob(peer, &BlobMessage::Received { digest });
+            }
+        }
+    }
+}
+
+impl Lanes {
+    /// The block that a result comes to, for one more answer.
+    fn place_for(
+        &mut self,
+        (peer, key): (PeerId, u64),
+        name: &BlobName,
+    ) -> Result<BlockPart, ArenaError> {
+        let coming = match self.homing.coming.entry((peer, name.digest)) {
+            Entry::Occupied(coming) => coming.into_mut(),
+            Entry::Vacant(place) => {
+                let size = usize::try_from(name.size).unwrap_or(usize::MAX);
+                let part = self.arena.reserve(size)?;
+                place.insert(Coming { part, received: 0, answers: Vec::new() })
+            }
+        };
+        coming.answers.push(key);
+        Ok(coming.part.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gristmill_shm::ClientArena;
+
+    const PEER: PeerId = PeerId(3);
+    const DIGEST: Digest = Digest([7; 32]);
+
+    /// Two answers of the same bytes.
+    fn two_answers() -> Homing {
+        let arena = ClientArena::create(0).expect("an arena");
+        let mut homing = Homing::default();
+        let part = arena.reserve(6).expect("a block");
+        let coming = Coming { part: part.clone(), received: 0, answers: vec![0, 1] };
+        homing.coming.insert((PEER, DIGEST), coming);
+        for key in [0, 1] {
+            let returned =
+                Returned { task: TaskId::new(9, 9), attempt: Attempt(0), tags: Tags::default() };
+            let (bytes, parts, names) = (Box::default(), vec![part.clone()], vec![None]);
+            homing.answers.insert(key, Answer { returned, bytes, parts, names, missing: 1 });
+        }
+        homing
+    }
+
+    fn piece(offset: u64, bytes: &[u8]) -> Piece<'_> {
+        Piece { digest: DIGEST, offset, bytes }
+    }
+
+    #[test]
+    fn bytes_that_come_twice_end_all_answers_that_name_them_once() {
+        let mut homing = two_answers();
+        assert!(homing.take_piece(PeerId(4), &piece(0, b"other")).is_empty());
+        for again in [b"abc", b"abc", b"xyz"] {
+            assert!(homing.take_piece(PEER, &piece(0, again)).is_empty());
+        }
+        assert_eq!(homing.progress(TaskId::new(9, 9)), Some((3, 6)));
+        let whole = homing.take_piece(PEER, &piece(3, b"def"));
+        assert_eq!(whole.len(), 2);
+        assert_eq!(whole[0].parts[0].to_vec(), b"abcdef");
+        assert!(homing.take_piece(PEER, &piece(0, b"abc")).is_empty());
+        assert!(homing.coming.is_empty() && homing.answers.is_empty());
+    }
+
+    #[test]
+    fn more_bytes_than_were_named_are_not_taken() {
+        let mut homing = two_answers();
+        assert!(homing.take_piece(PEER, &piece(0, b"too many")).is_empty());
+        assert_eq!(homing.progress(TaskId::new(9, 9)), Some((0, 6)));
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_forgotten() {
+        let mut homing = two_answers();
+        homing.abandon(PEER, 0);
+        assert_eq!(homing.coming.len(), 1, "the other answer waits");
+        homing.forget(PEER);
+        assert!(homing.coming.is_empty() && homing.answers.is_empty());
+    }
+}

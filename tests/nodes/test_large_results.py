@@ -1,0 +1,163 @@
+"""Large results on nodes: they come home in pieces, and tasks elsewhere get them from the node where they were made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+
+import pytest
+
+from gristmill import Executor, WorkerLost, on
+from gristmill._nodes.local import LocalNodes
+
+import calls
+from blobs import counts, wait_for_nodes
+from proxy import RelayedNodes
+from stage import Gate
+
+pytestmark = pytest.mark.slow
+
+numpy = pytest.importorskip("numpy")
+
+MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
+
+#: Bytes of a result.
+SIZE = 16 << 20
+
+
+def count_up(size: int, first: int = 0) -> numpy.ndarray:
+    """Bytes that are others for each first one."""
+    made: numpy.ndarray = numpy.arange(first, first + size, dtype=numpy.uint64).astype(numpy.uint8)
+    return made
+
+
+def test_tasks_have_a_result_where_it_was_made(make_nodes: MakeNodes) -> None:
+    executor, _ = make_nodes(1, 1)
+    made = executor.submit(count_up, SIZE)
+    sums = [executor.submit(numpy.sum, made) for _ in range(10)]
+    assert [one.result() for one in sums] == [count_up(SIZE).sum()] * 10
+    assert numpy.array_equal(made.result(), count_up(SIZE))
+    again = [executor.submit(numpy.sum, made) for _ in range(10)]
+    assert [one.result() for one in again] == [count_up(SIZE).sum()] * 10
+    found = counts(executor)
+    assert found["named"] >= 10 * SIZE
+    assert (found["given"], found["fetched"]) == (0, 0)
+
+
+def test_other_nodes_get_a_result_from_there(make_nodes: MakeNodes, gate: Gate) -> None:
+    executor, _ = make_nodes(3, 1)
+    wait_for_nodes(executor, 3)
+    made = executor.submit(count_up, SIZE)
+    made.result()
+    futures = [executor.submit(calls.enter, gate.path, made) for _ in range(3)]
+    for _ in futures:
+        gate.wait_entered()
+    gate.open(3)
+    for future in futures:
+        assert numpy.array_equal(future.result(), count_up(SIZE))
+    found = counts(executor)
+    assert found["given"] == 0
+    assert found["fetched"] == 2 * SIZE
+
+
+def test_tasks_go_where_the_result_is_that_they_need(make_nodes: MakeNodes) -> None:
+    executor, _ = make_nodes(2, 1)
+    wait_for_nodes(executor, 2)
+    made = executor.submit(count_up, SIZE)
+    made.result()
+    pids = {executor.submit(calls.pid, made).result() for _ in range(20)}
+    assert len(pids) == 1
+    assert counts(executor)["fetched"] == 0
+
+
+def test_the_same_bytes_again_are_one(make_nodes: MakeNodes) -> None:
+    executor, _ = make_nodes(2, 2)
+    futures = [executor.submit(count_up, SIZE) for _ in range(20)]
+    for future in futures:
+        assert numpy.array_equal(future.result(), count_up(SIZE))
+
+
+def test_results_beside_small_ones_and_several_in_one(make_nodes: MakeNodes) -> None:
+    executor, _ = make_nodes(2, 2)
+    small = [executor.submit(calls.same, number) for number in range(500)]
+    pair = executor.submit(calls.both, count_up(SIZE), b"small", last=count_up(SIZE, 1))
+    blocks = [executor.submit(calls.block, size) for size in (SIZE, 1 << 20, (1 << 20) - 1)]
+    (first, text), named = pair.result()
+    assert numpy.array_equal(first, count_up(SIZE))
+    assert (text, named["last"][0]) == (b"small", 1)
+    assert [len(block.result()) for block in blocks] == [SIZE, 1 << 20, (1 << 20) - 1]
+    assert [future.result() for future in small] == list(range(500))
+
+
+def test_what_the_program_writes_into_a_result_reaches_no_task(
+    make_nodes: MakeNodes,
+) -> None:
+    executor, _ = make_nodes(2, 1)
+    made = executor.submit(count_up, SIZE)
+    made.result()[:] = 0
+    assert executor.submit(numpy.sum, made).result() == count_up(SIZE).sum()
+
+
+def test_a_node_that_has_no_room_for_its_results_gets_them_again(make_nodes: MakeNodes) -> None:
+    executor, _ = make_nodes(1, 1, blobs=on.Blobs(memory=0, disk=0))
+    made = executor.submit(count_up, SIZE)
+    given = 0
+    # What no task uses goes within a second.
+    while given == 0:
+        assert executor.submit(numpy.sum, made).result() == count_up(SIZE).sum()
+        given = counts(executor)["given"]
+
+
+def submit_and_hold(
+    executor: Executor, placement: LocalNodes, **options: int
+) -> Future[numpy.ndarray]:
+    """A task that has returned, and of whose result a part is here."""
+    assert isinstance(placement, RelayedNodes)
+    wait_for_nodes(executor, placement.count)
+    placement.relay.hold_after(SIZE // 4)
+    future = executor.options(**options).submit(count_up, SIZE)  # type: ignore[arg-type]
+    while f" of {SIZE} bytes have come from there" not in executor.explain(future):
+        pass
+    return future
+
+
+def test_a_result_on_its_way_is_not_there_yet(make_nodes: MakeNodes) -> None:
+    executor, placement = make_nodes(1, 1, kind=RelayedNodes)
+    future = submit_and_hold(executor, placement)
+    assert not future.done()
+    with pytest.raises(TimeoutError):
+        future.result(timeout=0)
+    placement.relay.go_on()
+    assert numpy.array_equal(future.result(), count_up(SIZE))
+
+
+def test_a_result_whose_connection_breaks_comes_over_the_next_one(make_nodes: MakeNodes) -> None:
+    executor, placement = make_nodes(1, 1, kind=RelayedNodes)
+    future = submit_and_hold(executor, placement)
+    placement.relay.cut()
+    placement.relay.go_on()
+    assert numpy.array_equal(future.result(), count_up(SIZE))
+
+
+@pytest.mark.parametrize("loss_retries", [0, 1])
+def test_a_result_whose_node_dies_on_the_way_is_lost_or_made_again(
+    make_nodes: MakeNodes, loss_retries: int
+) -> None:
+    executor, placement = make_nodes(2, 1, kind=RelayedNodes)
+    future = submit_and_hold(executor, placement, loss_retries=loss_retries)
+    name = next(node["name"] for node in executor._nodes() if node["running"])
+    placement.agents[int(name.removeprefix("local"))].kill()
+    placement.relay.go_on()
+    if loss_retries:
+        assert numpy.array_equal(future.result(), count_up(SIZE))
+    else:
+        with pytest.raises(WorkerLost, match=f"node {name} was lost while it had the task"):
+            future.result()
+
+
+def test_a_node_that_is_stopped_sends_its_results_first(make_nodes: MakeNodes) -> None:
+    executor, placement = make_nodes(1, 1, kind=RelayedNodes)
+    future = submit_and_hold(executor, placement)
+    placement.agents[0].terminate()
+    placement.relay.go_on()
+    assert numpy.array_equal(future.result(), count_up(SIZE))
