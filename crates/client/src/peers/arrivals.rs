@@ -29,9 +29,9 @@ pub(super) trait Arrivals: LinkHome {
             let Some(link) = self.links_mut().get_mut(peer) else { break };
             match link.receive(chunk) {
                 Ok(false) => {
-                    // What was acknowledged makes room for blobs.
-                    let has_blobs = !link.feeds.is_empty();
-                    self.links_mut().has_outgoing |= has_blobs;
+                    // What was acknowledged makes room for messages that wait for it, and for blobs.
+                    let has_more = !link.out.is_empty() || !link.feeds.is_empty();
+                    self.links_mut().has_outgoing |= has_more;
                     self.release_confirmed(peer);
                     break;
                 }
