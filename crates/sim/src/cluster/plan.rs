@@ -69,7 +69,7 @@ impl ClusterPlan {
         };
         // Beats have to find their way, or nothing else does.
         let beat_ns =
-            pick(random, &[1, 5, 20]) * (weather.delay_ns + weather.jitter_ns).max(1_000_000);
+            pick(random, &[5, 20]) * (weather.delay_ns + weather.jitter_ns).max(1_000_000);
         let expiry_ns = pick(random, &[4, 10]) * beat_ns;
         Self {
             base: Plan { config, start_failures: 0, batches: 0, ..base },

@@ -6,8 +6,9 @@ use super::handle::{Handle, SLACK_NS};
 use super::node::Node;
 use super::run::{Cluster, ClusterReport};
 
-/// Once nothing is wrong any more all must be over in this time: dials that are 10 s late, leases that run out.
-const PATIENCE_NS: u64 = 30_000_000_000;
+/// Once nothing is wrong any more all must be over in this time: dials that are 10 s late, leases that run out, workers
+/// that do not start time and again, 5 s apart.
+const PATIENCE_NS: u64 = 100_000_000_000;
 
 impl Cluster {
     /// What must hold at any time: shares of a node, the end of leases, and that all is over some time.
