@@ -119,7 +119,7 @@ pub(super) trait Arrivals: LinkHome {
                     link.ends_at_ns = ends_at_ns;
                 }
                 let Parts { core, port, .. } = self.parts();
-                core.peer_ends(peer, ends_at_ns, now, port);
+                core.peer_lasts(peer, ends_at_ns, now, port);
             }
             Control::Drain { .. } => {
                 let Parts { core, port, .. } = self.parts();

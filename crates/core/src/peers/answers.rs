@@ -70,16 +70,21 @@ impl Core {
         self.pump_followers(place, port);
     }
 
-    /// Tells when a peer is over, monotonic nanoseconds; `u64::MAX` is not known.
-    pub fn peer_ends(&mut self, peer: PeerId, ends_at_ns: u64, now: u64, port: &mut impl Port) {
+    /// Tells when a peer is over from now on, monotonic nanoseconds; `u64::MAX` is not known. One that drained takes tasks
+    /// again.
+    pub fn peer_lasts(&mut self, peer: PeerId, ends_at_ns: u64, now: u64, port: &mut impl Port) {
         self.now = now;
         let Some(place) = self.joined_peer(peer) else { return };
-        self.peers.get_mut(place).offer.ends_at_ns = ends_at_ns;
+        let entry = self.peers.get_mut(place);
+        entry.offer.ends_at_ns = ends_at_ns;
+        entry.is_draining = false;
+        self.peers.settle(place, &self.config);
         self.demands.search.grow(place);
         self.pump(port);
+        self.pump_followers(place, port);
     }
 
-    /// Tells that a peer is to get nothing more: what it has it finishes or gives back.
+    /// Tells that a peer is to get nothing more, unless it lasts longer: what it has it finishes or gives back.
     pub fn peer_draining(&mut self, peer: PeerId, now: u64, port: &mut impl Port) {
         self.now = now;
         let Some(place) = self.joined_peer(peer) else { return };

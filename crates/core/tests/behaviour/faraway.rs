@@ -156,6 +156,16 @@ fn a_peer_that_drains_gets_nothing_more_and_ends_what_it_has() {
 }
 
 #[test]
+fn a_peer_that_drained_and_lasts_longer_gets_tasks_again() {
+    let mut engine = client_of(&[2]);
+    engine.core.peer_draining(PeerId(0), engine.now, &mut engine.port);
+    let task = engine.submit();
+    assert_eq!(engine.peer_of(task), None);
+    engine.core.peer_lasts(PeerId(0), u64::MAX, engine.now, &mut engine.port);
+    assert_eq!(engine.peer_of(task), Some(0));
+}
+
+#[test]
 fn children_that_wait_for_a_worker_here_do_not_keep_others_from_peers() {
     let config =
         Config { workers: 1, spare_max: 0, depth_min: 1, depth_max: 1, ..Config::default() };

@@ -1,6 +1,6 @@
 //! Tasks that go after their parents, to the peer that has these.
 
-use gristmill_core::{Config, Payload, PeerEnd, Status};
+use gristmill_core::{Config, Payload, PeerEnd, PeerId, Status};
 
 use crate::faraway::{client_of, client_with, returned};
 
@@ -78,6 +78,19 @@ fn followers_without_room_go_when_there_is_some() {
     let child = engine.submit_after(&[parent]);
     assert_eq!(engine.peer_of(child), None, "two workers, two tasks");
     let _outcome = engine.reply(other, returned());
+    assert_eq!(engine.peer_of(child), Some(0));
+}
+
+#[test]
+fn followers_of_a_peer_that_drains_go_when_it_lasts_longer() {
+    let config = Config { depth_min: 1, depth_max: 1, ..Config::default() };
+    let mut engine = client_with(&[2], config);
+    let (parent, other) = (engine.submit(), engine.submit());
+    let child = engine.submit_after(&[parent]);
+    engine.core.peer_draining(PeerId(0), engine.now, &mut engine.port);
+    let _outcome = engine.reply(other, returned());
+    assert_eq!(engine.peer_of(child), None);
+    engine.core.peer_lasts(PeerId(0), u64::MAX, engine.now, &mut engine.port);
     assert_eq!(engine.peer_of(child), Some(0));
 }
 
