@@ -31,7 +31,7 @@ pub struct Agent {
     reception: Reception,
     desk: Desk<Processes>,
     patience: Option<Duration>,
-    /// How long what runs may take to end.
+    /// How long what runs may take to end before the node does.
     drain_ns: u64,
     /// When the node is over, monotonic nanoseconds.
     ends_at: u64,
@@ -51,10 +51,11 @@ impl Agent {
         let AgentOptions { python, engine, name, capacity, labels, .. } = options;
         let AgentOptions { walltime, drain_time, patience, prepare, .. } = options;
         let (ends_at, memory) = (end_of(walltime), capacity.memory);
-        let facts = Facts { python, engine, name, capacity, labels, joins, ends_at };
+        let drain_ns = duration_ns(drain_time);
+        let facts = Facts { python, engine, name, capacity, labels, joins, drain_ns, ends_at };
         let processes = Processes { prepare, waker: reception.waker(), sibling, memory };
         let desk = Desk::new(facts, processes);
-        let (stop, drain_ns) = (Arc::new(AtomicBool::new(false)), duration_ns(drain_time));
+        let stop = Arc::new(AtomicBool::new(false));
         Ok(Self { reception, desk, patience, drain_ns, ends_at, stop })
     }
 
@@ -104,7 +105,7 @@ impl Agent {
     }
 
     /// Begins to end, if it is time.
-    fn begin_drain(&self, now: u64) -> Option<Drain> {
+    fn begin_drain(&mut self, now: u64) -> Option<Drain> {
         // PAIRS: stop (whoever sets it): nothing else goes with it.
         let drain = if self.stop.load(Ordering::Relaxed) {
             Drain { ending: Ending::Stopped, limit_ns: now.saturating_add(self.drain_ns) }

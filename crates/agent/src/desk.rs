@@ -24,8 +24,8 @@ pub trait LeaseEngine: LinkOwner {
     /// Whether everything that it was given has ended, and its client knows.
     fn is_drained(&self) -> bool;
 
-    /// Tells its client how long the lease lasts from now on, nanoseconds.
-    fn tell_duration(&self, peer: PeerId, duration_ns: u64);
+    /// Lasts for so long from now on, nanoseconds: tells its client, and takes tasks again if it drained.
+    fn last(&self, peer: PeerId, duration_ns: u64);
 
     /// Tells its client that the lease is over.
     fn end_links(&self, text: &str);
@@ -61,6 +61,8 @@ pub struct Facts {
     pub labels: String,
     /// It joins clients, and has no more to do once one of them has finished.
     pub joins: bool,
+    /// How long what runs may take to end before the end of a lease, nanoseconds.
+    pub drain_ns: u64,
     /// When it is over, monotonic nanoseconds; `u64::MAX` is not known.
     pub ends_at: u64,
 }
@@ -88,7 +90,7 @@ impl<H: Housing> Desk<H> {
     /// A node without a lease.
     pub fn new(facts: Facts, housing: H) -> Self {
         Self {
-            leases: Leases::new(facts.capacity),
+            leases: Leases::new(facts.capacity, facts.drain_ns),
             tenants: BTreeMap::new(),
             kept: Vec::new(),
             trouble: "no client came".to_owned(),
@@ -103,7 +105,7 @@ impl<H: Housing> Desk<H> {
         self.leases.is_empty()
     }
 
-    /// When the next lease is over, if one has a time.
+    /// When the next lease is to drain, or is over, if one has a time.
     #[must_use]
     pub fn next_end(&self) -> Option<u64> {
         self.leases.next_end()
@@ -209,21 +211,27 @@ impl<H: Housing> Desk<H> {
         is_finished
     }
 
-    /// Lets a lease last as long as its client wants, if the node does.
+    /// Lets a lease last as long as its client wants, if the node does and does not drain.
     fn extend(&mut self, lease: u64, peer: PeerId, (duration_ns, now): (u64, u64)) {
         let ends_at = now.saturating_add(duration_ns).min(self.facts.ends_at);
-        self.leases.extend(lease, ends_at);
         let left = if ends_at == u64::MAX { u64::MAX } else { ends_at.saturating_sub(now) };
-        if let Some(tenant) = self.tenants.get(&lease) {
-            tenant.engine.tell_duration(peer, left);
+        let lasts = self.leases.extend(lease, left, now);
+        if let Some(tenant) = self.tenants.get(&lease).filter(|_| lasts) {
+            tenant.engine.last(peer, left);
         }
     }
 
-    /// Ends the leases whose time is over; the clients that were joined are dialled for another one.
+    /// Ends the leases whose time is over, and drains those whose time nearly is: their clients may extend them until
+    /// then. Clients that were joined are dialled for another lease.
     pub fn end_over(&mut self, dials: &mut Dials, now: u64) {
         for lease in self.leases.over(now) {
             dials.redial(lease, true, now);
             self.end(lease, "the time of the lease is over");
+        }
+        for lease in self.leases.begin_drains(now) {
+            if let Some(tenant) = self.tenants.get(&lease) {
+                tenant.engine.drain("the time of the lease is nearly over");
+            }
         }
     }
 
@@ -235,8 +243,9 @@ impl<H: Housing> Desk<H> {
         }
     }
 
-    /// Takes no more tasks, and gives back what has not started.
-    pub fn drain(&self, text: &str) {
+    /// Takes no more tasks, and gives back what has not started; no lease is given or lasts longer from now on.
+    pub fn drain(&mut self, text: &str) {
+        self.leases.drain();
         self.tenants.values().for_each(|tenant| tenant.engine.drain(text));
     }
 
@@ -289,3 +298,6 @@ impl<H: Housing, M: Conversation> Host<M> for Desk<H> {
         self.trouble = format!("{whom}: {text}");
     }
 }
+
+#[cfg(test)]
+mod tests;

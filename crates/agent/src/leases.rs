@@ -29,6 +29,35 @@ pub(crate) enum RefusedLease {
         /// The number.
         lease: u64,
     },
+    /// The node is about to end.
+    #[error("the node drains")]
+    Draining,
+}
+
+/// The part of its time that a lease drains for at most: little would be left of a short one.
+const DRAIN_SHARE: u64 = 8;
+
+/// When a lease drains, and when it is over.
+#[derive(Debug, Clone, Copy)]
+struct Term {
+    drains_at: u64,
+    ends_at: u64,
+    is_draining: bool,
+}
+
+impl Term {
+    /// One that lasts for so long from now on, with so much time to drain if that is long enough.
+    fn new(duration_ns: u64, drain_ns: u64, now: u64) -> Self {
+        let ends_at = now.saturating_add(duration_ns);
+        let drain_ns =
+            if ends_at == u64::MAX { 0 } else { drain_ns.min(duration_ns / DRAIN_SHARE) };
+        Self { drains_at: ends_at - drain_ns, ends_at, is_draining: false }
+    }
+
+    /// When something is to be done about it next.
+    const fn next(&self) -> u64 {
+        if self.is_draining { self.ends_at } else { self.drains_at }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -37,23 +66,30 @@ struct Share {
     memory: u64,
     /// A bit each.
     gpus: u16,
-    ends_at: u64,
+    term: Term,
 }
 
 /// The leases of one node.
 #[derive(Debug)]
 pub(crate) struct Leases {
     capacity: Capacity,
+    /// How long what runs may take to end before the end of a lease.
+    drain_ns: u64,
+    /// The node drains, and all leases with it: none is given or lasts longer.
+    is_draining: bool,
     shares: BTreeMap<u64, Share>,
 }
 
 impl Leases {
-    pub const fn new(capacity: Capacity) -> Self {
-        Self { capacity, shares: BTreeMap::new() }
+    pub const fn new(capacity: Capacity, drain_ns: u64) -> Self {
+        Self { capacity, drain_ns, is_draining: false, shares: BTreeMap::new() }
     }
 
     /// Gives a lease. Zero workers are all that are free; without a word on memory it has its workers' part of it.
     pub fn grant(&mut self, ask: &Ask, now: u64) -> Result<Grant, RefusedLease> {
+        if self.is_draining {
+            return Err(RefusedLease::Draining);
+        }
         if self.shares.contains_key(&ask.lease) {
             return Err(RefusedLease::Twice { lease: ask.lease });
         }
@@ -78,8 +114,8 @@ impl Leases {
         let taken = used(|share| share.gpus.count_ones().into());
         let free = fit("GPUs", asked, gpus.into(), taken)?;
         let gpus = self.free_gpus(if ask.gpus == u32::MAX { free } else { asked });
-        let ends_at = now.saturating_add(ask.duration_ns);
-        let share = Share { workers: granted, memory, gpus, ends_at };
+        let term = Term::new(ask.duration_ns, self.drain_ns, now);
+        let share = Share { workers: granted, memory, gpus, term };
         self.shares.insert(ask.lease, share);
         let Ask { lease, duration_ns: ends_in_ns, .. } = *ask;
         Ok(Grant { lease, workers: granted, ends_in_ns, memory, gpus })
@@ -98,22 +134,39 @@ impl Leases {
         self.shares.remove(&lease).is_some()
     }
 
-    /// Lets a lease end then.
-    pub fn extend(&mut self, lease: u64, ends_at: u64) {
-        if let Some(share) = self.shares.get_mut(&lease) {
-            share.ends_at = ends_at;
-        }
+    /// Lets a lease last for so long from now on, and drain later if it did; false: the node drains, or it is over.
+    pub fn extend(&mut self, lease: u64, duration_ns: u64, now: u64) -> bool {
+        let share = self.shares.get_mut(&lease).filter(|_| !self.is_draining);
+        let term = Term::new(duration_ns, self.drain_ns, now);
+        share.map(|share| share.term = term).is_some()
+    }
+
+    /// The node drains: nothing of a lease's own time matters any more but its end.
+    pub fn drain(&mut self) {
+        self.is_draining = true;
+        self.shares.values_mut().for_each(|share| share.term.is_draining = true);
+    }
+
+    /// The leases that are to drain from now on: each is named once, until it is extended.
+    pub fn begin_drains(&mut self, now: u64) -> Vec<u64> {
+        let is_due = |term: &Term| !term.is_draining && term.drains_at <= now;
+        let due = self.shares.iter_mut().filter(|(_, share)| is_due(&share.term));
+        due.map(|(&lease, share)| {
+            share.term.is_draining = true;
+            lease
+        })
+        .collect()
     }
 
     /// The leases whose time is over.
     pub fn over(&self, now: u64) -> Vec<u64> {
-        let is_over = |entry: &(&u64, &Share)| entry.1.ends_at <= now;
+        let is_over = |entry: &(&u64, &Share)| entry.1.term.ends_at <= now;
         self.shares.iter().filter(is_over).map(|(&lease, _)| lease).collect()
     }
 
-    /// When the next lease is over.
+    /// When the next lease is to drain, or is over.
     pub fn next_end(&self) -> Option<u64> {
-        self.shares.values().map(|share| share.ends_at).min()
+        self.shares.values().map(|share| share.term.next()).min()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -122,16 +175,17 @@ impl Leases {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     const CAPACITY: Capacity = Capacity { workers: 4, memory: 100, gpus: 2 };
+    const DRAIN_NS: u64 = 20;
 
     fn workers(granted: Result<Grant, RefusedLease>) -> u32 {
         granted.expect("there is room").workers
     }
 
-    fn ask(lease: u64, workers: u32) -> Ask {
+    pub fn ask(lease: u64, workers: u32) -> Ask {
         Ask {
             lease,
             workers,
@@ -150,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_worker_belongs_to_one_lease_at_a_time() {
-        let mut leases = Leases::new(CAPACITY);
+        let mut leases = Leases::new(CAPACITY, DRAIN_NS);
         assert_eq!(workers(leases.grant(&ask(1, 3), 0)), 3);
         let refused = leases.grant(&ask(2, 2), 0).expect_err("one is left");
         assert_eq!(refused.to_string(), "2 workers are asked for, and 1 of 4 are free");
@@ -163,7 +217,7 @@ mod tests {
 
     #[test]
     fn memory_and_gpus_are_given_once() {
-        let mut leases = Leases::new(CAPACITY);
+        let mut leases = Leases::new(CAPACITY, DRAIN_NS);
         let grant =
             leases.grant(&Ask { memory: 60, gpus: 1, ..ask(1, 1) }, 0).expect("all is free");
         assert_eq!((grant.memory, grant.gpus), (60, 0b1));
@@ -173,16 +227,50 @@ mod tests {
         assert_eq!((rest.memory, rest.gpus), (40, 0b10), "its workers' part, as far as it is free");
     }
 
+    fn lasting(duration_ns: u64) -> Leases {
+        let mut leases = Leases::new(CAPACITY, DRAIN_NS);
+        leases.grant(&Ask { duration_ns, ..ask(1, 1) }, 5).expect("there is room");
+        leases
+    }
+
     #[test]
-    fn a_lease_with_a_time_ends_with_it() {
-        let mut leases = Leases::new(CAPACITY);
-        leases.grant(&Ask { duration_ns: 10, ..ask(1, 1) }, 5).expect("there is room");
+    fn a_lease_with_a_time_drains_and_ends_with_it() {
+        let mut leases = lasting(800);
         leases.grant(&ask(2, 1), 5).expect("there is room");
-        assert_eq!(leases.next_end(), Some(15));
-        assert!(leases.over(14).is_empty());
-        assert_eq!(leases.over(15), [1]);
-        leases.extend(1, 20);
-        assert!(leases.over(15).is_empty());
-        assert_eq!(leases.next_end(), Some(20));
+        assert_eq!(leases.next_end(), Some(785));
+        assert!(leases.begin_drains(784).is_empty());
+        assert_eq!(leases.begin_drains(785), [1]);
+        assert!(leases.begin_drains(786).is_empty(), "it drains");
+        assert_eq!(leases.next_end(), Some(805));
+        assert!(leases.over(804).is_empty());
+        assert_eq!(leases.over(805), [1]);
+    }
+
+    #[test]
+    fn a_short_lease_drains_for_an_eighth_of_its_time() {
+        assert_eq!(lasting(80).next_end(), Some(75));
+        assert_eq!(lasting(0).next_end(), Some(5));
+        assert_eq!(lasting(u64::MAX).next_end(), Some(u64::MAX), "and one without an end never");
+    }
+
+    #[test]
+    fn a_lease_that_lasts_longer_drains_later() {
+        let mut leases = lasting(800);
+        assert_eq!(leases.begin_drains(790), [1]);
+        assert!(leases.extend(1, 80, 795));
+        assert!(leases.over(805).is_empty());
+        assert_eq!(leases.next_end(), Some(865), "ten of the eighty before it is over");
+        assert_eq!(leases.begin_drains(865), [1]);
+        assert!(!leases.extend(2, 80, 795), "nobody has it");
+    }
+
+    #[test]
+    fn nothing_lasts_longer_than_a_node_that_drains() {
+        let mut leases = lasting(800);
+        leases.drain();
+        assert!(leases.begin_drains(790).is_empty(), "it drains with the node");
+        assert!(!leases.extend(1, 800, 790));
+        assert_eq!(leases.over(805), [1]);
+        assert_eq!(leases.grant(&ask(2, 1), 790), Err(RefusedLease::Draining));
     }
 }

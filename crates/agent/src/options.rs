@@ -41,8 +41,8 @@ pub struct AgentOptions {
     pub labels: String,
     /// How long this node can be used; none: there is no limit.
     pub walltime: Option<Duration>,
-    /// How long before the end of that, and after it was told to stop, tasks may finish: what has not started is given
-    /// back at once.
+    /// How long before the end of that, before the end of a lease (an eighth of its time at most), and after it was told to
+    /// stop, tasks may finish: what has not started is given back at once.
     pub drain_time: Duration,
     /// How long it goes without a lease before it ends by itself; none: it does not.
     pub patience: Option<Duration>,

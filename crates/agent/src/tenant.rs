@@ -82,8 +82,8 @@ impl LeaseEngine for Tenant {
         self.0.has_no_guests()
     }
 
-    fn tell_duration(&self, peer: PeerId, duration_ns: u64) {
-        self.0.tell_duration(peer, duration_ns);
+    fn last(&self, peer: PeerId, duration_ns: u64) {
+        self.0.last(peer, duration_ns);
     }
 
     fn end_links(&self, text: &str) {

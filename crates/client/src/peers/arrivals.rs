@@ -128,7 +128,7 @@ pub(super) trait Arrivals: LinkHome {
             }
             Control::Drained => {
                 if let Some(link) = self.links_mut().get_mut(peer) {
-                    link.is_drained = true;
+                    link.drains_open = link.drains_open.saturating_sub(1);
                 }
             }
             Control::End { text } | Control::Refuse { text } => self.peer_gone(peer, &text, true),

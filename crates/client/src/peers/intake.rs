@@ -151,6 +151,9 @@ pub trait LinkWork: LinkHome {
         guests.is_draining = true;
         for peer in port.links().peers() {
             port.say(peer, &Control::Drain { text: text.to_owned() });
+            if let Some(link) = port.links_mut().get_mut(peer) {
+                link.drains_open += 1;
+            }
         }
         core.withdraw(u32::MAX, now, port);
         self.settle();
@@ -160,8 +163,23 @@ pub trait LinkWork: LinkHome {
     /// Whether nothing of peers is left here, and nothing is on its way.
     fn has_no_guests(&self) -> bool {
         let mut links = self.links().peers().filter_map(|peer| self.links().get(peer));
-        let is_said = links.all(|link| link.is_drained && link.is_confirmed());
-        self.core().is_drained() && is_said && !self.owes_results()
+        let is_drained = self.guests().is_draining && self.core().is_drained();
+        let is_said = links.all(|link| link.drains_open == 0 && link.is_confirmed());
+        is_drained && is_said && !self.owes_results()
+    }
+
+    /// Lasts for so long from now on, nanoseconds: tells a peer, and takes tasks again if it drained.
+    fn last(&mut self, peer: PeerId, duration_ns: u64) {
+        let Parts { port, guests, .. } = self.parts();
+        guests.is_draining = false;
+        port.say(peer, &Control::Lasts { duration_ns });
+    }
+
+    /// Asks all peers to last for so long from now on, nanoseconds.
+    fn extend_peers(&mut self, duration_ns: u64) {
+        for peer in self.links().peers() {
+            self.port_mut().say(peer, &Control::Extend { duration_ns });
+        }
     }
 
     /// Tells all peers that nothing more will come.

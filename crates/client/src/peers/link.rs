@@ -84,8 +84,9 @@ pub struct Link {
     pub answered: Vec<u32>,
     /// Guests whose answers have left, each with the last chunk that may hold its answer.
     unconfirmed: VecDeque<(u64, u32)>,
-    /// The other end has said that it sends nothing more.
-    pub is_drained: bool,
+    /// Times that the other end was told to send nothing more, and has not said that it does not. It may be told again
+    /// before it has answered.
+    pub drains_open: u32,
     /// Tasks of its tasks that it was asked for.
     pub wanted: u32,
     /// The graph was told that it gets nothing more for now.
@@ -137,7 +138,7 @@ impl Link {
             guests: HashMap::default(),
             answered: Vec::new(),
             unconfirmed: VecDeque::new(),
-            is_drained: false,
+            drains_open: 0,
             wanted: 0,
             is_held: false,
             waits_for_room: false,

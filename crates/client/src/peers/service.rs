@@ -7,11 +7,9 @@ use gristmill_core::StartFailure;
 use gristmill_sync::clock::monotonic_ns;
 use gristmill_transport::{Channel, Waker};
 use gristmill_wire::PeerId;
-use gristmill_wire::peer::Control;
 
 use super::intake::{LinkWork, PeerNews};
 use super::links::{NewLink, PeerView};
-use super::sending::Sending;
 use crate::blobs::BlobTraffic;
 use crate::client::Client;
 use crate::inner::Inner;
@@ -110,9 +108,7 @@ impl Client {
     /// Asks all peers to last for so long from now on, nanoseconds.
     pub fn extend(&self, duration_ns: u64) {
         let mut inner = self.lock();
-        for peer in inner.lanes.links.peers() {
-            inner.lanes.say(peer, &Control::Extend { duration_ns });
-        }
+        inner.extend_peers(duration_ns);
         self.leave_links(inner);
     }
 
@@ -123,10 +119,10 @@ impl Client {
         (held.workers_s, held.gigabytes_s)
     }
 
-    /// Tells a peer how long it may count on this side, nanoseconds.
-    pub fn tell_duration(&self, peer: PeerId, duration_ns: u64) {
+    /// Lasts for so long from now on, nanoseconds: tells a peer, and takes tasks again if it drained.
+    pub fn last(&self, peer: PeerId, duration_ns: u64) {
         let mut inner = self.lock();
-        inner.lanes.say(peer, &Control::Lasts { duration_ns });
+        inner.last(peer, duration_ns);
         self.leave_links(inner);
     }
 

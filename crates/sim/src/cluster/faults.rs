@@ -95,13 +95,12 @@ impl Cluster {
         let (node, now) = (&self.nodes[place], self.now());
         let Some(until) = node.drains_until else { return false };
         let is_drained = node.desk.is_drained();
+        self.check_draining(place);
         if until > now && !is_drained {
             return false;
         }
         self.log(|| format!("node {place} has drained: {is_drained}"));
-        if is_drained && self.client.condition != Condition::Gone {
-            self.check_drained(place);
-        }
+        self.check_drained(place);
         self.nodes[place].stop(now);
         true
     }

@@ -97,6 +97,7 @@ impl Handle {
         world.trace = shared.trace.take();
         world.now = self.clock.local(shared.now);
         world.who = Some((self.who.to_string(), shared.now));
+        let before = engine.left_with_draining();
         let result = catch_unwind(AssertUnwindSafe(|| act(&mut engine)));
         let result = result.unwrap_or_else(|panic| {
             // What led to it is wanted.
@@ -112,6 +113,7 @@ impl Handle {
         }
         if *self.life.borrow() == Life::Alive {
             engine.core.audit();
+            engine.check_left(&before);
         }
         let is_over = self.over_since.get().is_some_and(|since| shared.now > since + SLACK_NS);
         let has_begun = !engine.lanes.world.started.is_empty();

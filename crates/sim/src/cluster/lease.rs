@@ -3,10 +3,9 @@
 use std::collections::VecDeque;
 
 use gristmill_agent::LeaseEngine;
-use gristmill_client::{LinkHome, LinkOwner, LinkWork, NewLink, PeerNews, Sending};
+use gristmill_client::{LinkHome, LinkOwner, LinkWork, NewLink, PeerNews};
 use gristmill_core::PeerId;
 use gristmill_transport::Channel;
-use gristmill_wire::peer::Control;
 
 use super::channel::SimChannel;
 use super::engine::Engine;
@@ -74,15 +73,22 @@ impl LeaseEngine for Handle {
     }
 
     fn drain(&self, text: &str) {
-        self.with(|engine| engine.drain_guests(text));
+        self.with(|engine| {
+            engine.lanes.world.log(|| format!("drain: {text}"));
+            engine.drain_guests(text);
+        });
     }
 
     fn is_drained(&self) -> bool {
         self.with(|engine| engine.has_no_guests())
     }
 
-    fn tell_duration(&self, peer: PeerId, duration_ns: u64) {
-        self.with(|engine| engine.lanes.say(peer, &Control::Lasts { duration_ns }));
+    fn last(&self, peer: PeerId, duration_ns: u64) {
+        self.with(|engine| {
+            engine.lanes.world.log(|| format!("last for {duration_ns}"));
+            engine.last(peer, duration_ns);
+            Self::leave(engine);
+        });
     }
 
     fn end_links(&self, text: &str) {

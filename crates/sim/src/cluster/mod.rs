@@ -2,12 +2,14 @@
 //!
 //! A seed draws a program, nodes and what befalls them: connections that are cut with a part of what was under way, of
 //! which one end may not hear; nodes that are apart for less or more than a lease lasts; agents that stand still while
-//! their workers go on, are killed, lose power, are drained; a client that stands still or dies; clocks that do not agree.
+//! their workers go on, are killed, lose power, are drained; leases that drain because their time is nearly over, and are
+//! extended or not; a client that stands still or dies; clocks that do not agree.
 //! Checked at every step: each task gets one final state, and one that has a cause; a placement begins once, where it was
 //! sent, and not after the client had it back; nothing begins beyond its budgets; no lease outlives its client's silence;
-//! no node gives more than it has. Checked when all is well again: nothing is kept of tasks whose futures are gone, on
-//! either side; results are those of runs that happened, and dependants saw the same. Checked at the end: no task without
-//! a final state, no lease, no process.
+//! no node gives more than it has; nothing goes to a lease that drains, and none that has drained has anything left, so
+//! that its end costs nothing. Checked when all is well again: nothing is kept of tasks whose futures are gone, on either
+//! side; results are those of runs that happened, and dependants saw the same. Checked at the end: no task without a final
+//! state, no lease, no process.
 //!
 //! Not simulated: bytes that are damaged (fuzzing does that), memory that runs out, threads that interleave within a step.
 

@@ -212,6 +212,7 @@ fn begin(
         capacity: plan.nodes[place],
         labels: String::new(),
         joins: plan.joins[place],
+        drain_ns: plan.drain_ns,
         ends_at: u64::MAX,
     };
     let (shared, engines) = (Rc::clone(shared), Rc::clone(engines));

@@ -26,6 +26,10 @@ pub(crate) struct ClusterPlan {
     pub sizes: LinkSizes,
     /// What each node is asked for.
     pub ask: Ask,
+    /// How long what runs may take to end before the end of a lease.
+    pub drain_ns: u64,
+    /// Of the program's choices, how many of a hundred ask for later ends of leases.
+    pub extends: u64,
     /// How many things befall the cluster.
     pub faults: u64,
     /// Of the choices, how many of a thousand are one of them.
@@ -71,6 +75,7 @@ impl ClusterPlan {
         let beat_ns =
             pick(random, &[5, 20]) * (weather.delay_ns + weather.jitter_ns).max(1_000_000);
         let expiry_ns = pick(random, &[4, 10]) * beat_ns;
+        let has_end = random.chance(25);
         Self {
             base: Plan { config, start_failures: 0, batches: 0, ..base },
             lease,
@@ -85,7 +90,7 @@ impl ClusterPlan {
                 tasks_per_worker: 0,
                 expiry_ns,
                 beat_ns,
-                duration_ns: if random.chance(85) { u64::MAX } else { random.below(100_000_000) },
+                duration_ns: if has_end { random.below(100_000_000) } else { u64::MAX },
                 memory: 0,
                 gpus: u32::MAX,
                 blob_limits: [u64::MAX; 2],
@@ -93,6 +98,8 @@ impl ClusterPlan {
                 program: Vec::new(),
                 world: Vec::new(),
             },
+            drain_ns: pick(random, &[0, 1_000_000, u64::MAX, u64::MAX]),
+            extends: if has_end { pick(random, &[0, 10, 100]) } else { 0 },
             faults: pick(random, &[0, 1, 3, 8, 20]),
             fault_rate: pick(random, &[1, 5, 20]),
             client_dies: random.chance(8),

@@ -1,6 +1,6 @@
-//! What the program does: submits, cancels, drops futures, shuts down.
+//! What the program does: submits, cancels, drops futures, extends its leases, shuts down.
 
-use gristmill_client::LinkHome;
+use gristmill_client::{LinkHome, LinkWork};
 use gristmill_core::{CancelMode, CancelOutcome, Origin, Status, SubmitError};
 
 use super::client::Client;
@@ -21,6 +21,7 @@ impl Client {
                 true
             }
             3 => self.spread(),
+            4 if random.chance(plan.extends) => self.extend(plan.ask.duration_ns, random),
             _ => self.submit_some(plan, random),
         }
     }
@@ -33,6 +34,20 @@ impl Client {
             engine.settle();
         });
         false
+    }
+
+    /// Asks all nodes for later ends of their leases, mostly when one drains.
+    fn extend(&self, duration_ns: u64, random: &mut Random) -> bool {
+        self.handle.with(|engine| {
+            let drains = engine.core.peer_stats().any(|peer| peer.is_draining);
+            if !random.chance(if drains { 50 } else { 2 }) {
+                return false;
+            }
+            engine.lanes.world.log(|| "extend".to_owned());
+            engine.extend_peers(duration_ns);
+            engine.settle_and_flush();
+            true
+        })
     }
 
     fn submit_some(&mut self, plan: &ClusterPlan, random: &mut Random) -> bool {

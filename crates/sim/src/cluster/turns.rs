@@ -174,7 +174,10 @@ impl Cluster {
                 self.client.handle.tend(&plan.base, random, self.steps < KILLS_END)
             }
             Actor::ClientWorker => self.client.handle.work(&plan.base, random),
-            Actor::Desk(place) => self.end_drained(place) || self.nodes[place].attend(),
+            Actor::Desk(place) => {
+                self.check_drained(place);
+                self.end_drained(place) || self.nodes[place].attend()
+            }
             Actor::Lease(part, place, index) => {
                 let lease = self.nodes[place].engines.borrow().get(index).cloned();
                 lease.is_some_and(|lease| self.act_in_lease(part, place, &lease))

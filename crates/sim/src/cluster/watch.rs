@@ -1,9 +1,13 @@
 //! What must hold of the cluster as a whole: at any time, and when all is over.
 
-use gristmill_core::SlotState;
+use std::collections::BTreeMap;
 
+use gristmill_agent::LeaseEngine;
+use gristmill_core::{PeerStats, SlotState};
+
+use super::engine::Engine;
 use super::handle::{Handle, SLACK_NS};
-use super::node::Node;
+use super::node::{Condition, Node};
 use super::run::{Cluster, ClusterReport};
 
 /// Once nothing is wrong any more all must be over in this time: dials that are 10 s late, leases that run out, workers
@@ -50,21 +54,32 @@ impl Cluster {
         format!("{:?}\n{}{nodes}", self.client.condition, of_engine(&self.client.handle))
     }
 
-    /// What must hold when a node says that it has drained: nobody waits for what it had.
+    /// What must hold of leases that say that they have drained: nobody waits for what they had.
     pub(super) fn check_drained(&self, place: usize) {
+        if self.client.condition == Condition::Gone {
+            return;
+        }
         let leases = self.nodes[place].engines.borrow();
-        let living = leases.iter().filter(|one| one.is_alive());
-        let lines: Vec<usize> = living.flat_map(Handle::lines).collect();
+        let drained = leases.iter().filter(|one| one.is_alive() && one.is_drained());
+        let lines: Vec<usize> = drained.flat_map(Handle::lines).collect();
         self.client.handle.with(|engine| {
             for peer in engine.core.peer_stats() {
                 let is_there =
                     engine.lanes.line_of(peer.peer).is_some_and(|line| lines.contains(&line));
                 assert!(
                     !is_there || peer.in_flight == 0,
-                    "a drained node takes tasks with it: {peer:?}"
+                    "a drained lease takes tasks with it: {peer:?}"
                 );
             }
         });
+    }
+
+    /// What must hold of a node that drains as a whole: no lease there takes tasks again.
+    pub(super) fn check_draining(&self, place: usize) {
+        let leases = self.nodes[place].engines.borrow();
+        let mut living = leases.iter().filter(|one| one.is_alive());
+        let all_drain = living.all(|one| one.with(|engine| engine.guests.is_draining));
+        assert!(all_drain, "a lease takes tasks although its node drains");
     }
 
     /// Everything is over: nothing may be left.
@@ -94,6 +109,26 @@ impl Cluster {
         }
         report.trace = self.shared.borrow_mut().trace.take().unwrap_or_default();
         report
+    }
+}
+
+impl Engine {
+    /// What peers have that are to get nothing more, by their lines and until when they last.
+    pub(super) fn left_with_draining(&self) -> BTreeMap<(Option<usize>, u64), u32> {
+        let draining = self.core.peer_stats().filter(|peer| peer.is_draining);
+        let entry = |peer: PeerStats| {
+            let ends_at = self.lanes.links.get(peer.peer).map_or(0, |link| link.ends_at_ns);
+            ((self.lanes.line_of(peer.peer), ends_at), peer.in_flight)
+        };
+        draining.map(entry).collect()
+    }
+
+    /// Asserts that peers which were to get nothing more have got nothing more.
+    pub(super) fn check_left(&self, before: &BTreeMap<(Option<usize>, u64), u32>) {
+        for (peer, count) in self.left_with_draining() {
+            let had = before.get(&peer).copied().unwrap_or(u32::MAX);
+            assert!(count <= had, "a peer that drains was sent more: {peer:?}");
+        }
     }
 }
 

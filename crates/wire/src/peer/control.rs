@@ -141,17 +141,17 @@ pub enum Control {
         /// Nanoseconds; `u64::MAX` is until it is given back.
         duration_ns: u64,
     },
-    /// For how long the lease lasts from now on.
+    /// For how long the lease lasts from now on; until it drains again tasks may be sent here.
     Lasts {
         /// Nanoseconds; `u64::MAX` is until it is given back.
         duration_ns: u64,
     },
-    /// Nothing more is to be sent here.
+    /// Nothing more is to be sent here, unless the lease is said to last longer.
     Drain {
         /// Why.
         text: String,
     },
-    /// Nothing more will be sent there: all that was has been.
+    /// Nothing more will be sent there because of one drain: all that was has been.
     Drained,
     /// Nothing more will come.
     End {
