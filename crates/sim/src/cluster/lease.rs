@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 
 use gristmill_agent::LeaseEngine;
 use gristmill_client::{LinkHome, LinkOwner, LinkWork, NewLink, PeerNews};
-use gristmill_core::PeerId;
+use gristmill_core::{PeerId, TaskId};
 use gristmill_transport::Channel;
 
 use super::channel::SimChannel;
 use super::engine::Engine;
 use super::handle::Handle;
+use crate::worker::Message;
 
 impl Handle {
     /// Hands what is to leave over, as whoever has changed links does before it gives the mutex up.
@@ -25,6 +26,7 @@ impl Engine {
     fn note_deaths(&mut self) {
         let lines: Vec<_> =
             self.lanes.links.peers().filter_map(|peer| self.lanes.line_of(peer)).collect();
+        let unread = self.unread();
         let world = &mut self.lanes.world;
         let claimed = world.workers.iter().filter_map(|worker| worker.claimed.as_ref());
         let claimed: Vec<usize> = claimed.map(|(record, _)| record.number).collect();
@@ -32,9 +34,21 @@ impl Engine {
             let last = entry.placements.last();
             let is_here =
                 last.is_some_and(|one| one.link.is_some_and(|link| lines.contains(&link)));
+            let is_unread = entry.is_clients() && entry.id.is_some_and(|id| unread.contains(&id));
             let has_begun = last.is_some_and(|one| one.starts > 0) || claimed.contains(&number);
+            let has_begun = has_begun || is_unread;
             entry.deaths += u64::from(is_here && has_begun && entry.running == 0);
         }
+    }
+
+    /// The client's tasks whose workers have answered what nobody has read: maybe that they did not begin.
+    fn unread(&self) -> Vec<TaskId> {
+        let messages = self.lanes.world.workers.iter().flat_map(|worker| &worker.results);
+        let tasks = messages.filter_map(|message| match message {
+            Message::Answer(frame, _) => self.core.task(frame.task),
+            _ => None,
+        });
+        tasks.filter_map(|view| Some(self.guests.named(view.handle)?.1)).collect()
     }
 }
 
