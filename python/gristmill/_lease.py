@@ -45,7 +45,8 @@ class Lease(Executor):
     :param memory: what tasks may ask for together, bytes or a text such as ``"64GB"``, of each node; all if not given.
     :param gpus: GPUs that tasks may ask for, of each node; all that are found if not given.
     :param seconds: for how long; until it is released if not given. Then what runs is killed, and every task that has
-        not ended fails with ``LeaseExpired``. On nodes no task is started that is not expected to end before.
+        not ended fails with ``LeaseExpired``. On nodes no task is started that is not expected to end before, and none
+        in the last eighth of that time, or the node's ``--drain`` if that is less.
     :param hot: seconds for which a worker without a task looks for the next one, and keeps a core busy, before it
         sleeps; learned from how often tasks come if not given, up to 5 milliseconds.
     :param options: as of ``Executor``: ``initializer``, ``initargs``, ``start``, ``preload``, ``output``,

@@ -97,7 +97,7 @@ def _add_times(parser: argparse.ArgumentParser) -> None:
         "--drain",
         type=float,
         metavar="SECONDS",
-        help="how long tasks may finish before the end of the walltime, and after a SIGTERM "
+        help="how long tasks may finish before the end of the walltime or of a lease, and after a SIGTERM "
         f"({_DRAIN_S:g}; {_LEASHED_DRAIN_S:g} with --leash)",
     )
 
