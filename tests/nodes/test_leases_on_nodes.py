@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -61,6 +62,37 @@ def test_a_node_does_not_last_longer_than_its_own_time(make_lease: MakeLease) ->
     while (ends_in := lease._nodes()[0]["ends_in_s"]) < 1500:
         lease.submit(calls.nothing).result()
     assert ends_in == pytest.approx(3600, abs=200)
+
+
+def drain_and_extend(lease: Lease, gate: Gate, seconds: float) -> bool:
+    """Lets a lease on one worker last for so long there, and extends it while it drains.
+
+    False: this program was too slow, and the lease was over first.
+    """
+    while not any(node["connected"] and node["ends_in_s"] > 100 for node in lease._nodes()):
+        pass
+    running = lease.submit(calls.enter, gate.path)
+    worker = gate.wait_entered()
+    waiting = lease.submit(os.getpid)
+    lease._extend(seconds)
+    while "gets no more" not in lease.explain(waiting) and not running.done():
+        pass
+    if not running.done():
+        gate.open()
+    has_finished = running.exception() is None
+    stays_back = "gets no more" in lease.explain(waiting)
+    lease.extend(1)
+    has_run = waiting.exception() is None
+    return has_finished and stays_back and has_run and waiting.result() == worker
+
+
+def test_an_extension_lets_a_node_that_drains_take_tasks_again(
+    make_lease: MakeLease, gate: Gate
+) -> None:
+    lease, _ = make_lease(LocalNodes(1, 1), seconds=1000)
+    seconds = 1
+    while not drain_and_extend(lease, gate, seconds):
+        seconds *= 2
 
 
 def test_the_end_of_a_lease_frees_the_node(make_lease: MakeLease, gate: Gate) -> None:
