@@ -19,6 +19,8 @@ pub enum AnswerOutcome {
     Finished(Status),
     /// The task will be placed again.
     Requeued,
+    /// The task has returned, and its result stayed where it was made.
+    Stayed,
 }
 
 impl Core {

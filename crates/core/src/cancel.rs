@@ -49,8 +49,10 @@ impl Core {
     ) -> CancelOutcome {
         self.now = now;
         let Some(index) = self.tasks.find(id) else { return CancelOutcome::AlreadyFinal };
-        if self.tasks[index].state == State::Final {
-            return CancelOutcome::AlreadyFinal;
+        match self.tasks[index].state {
+            State::Final => return CancelOutcome::AlreadyFinal,
+            State::Returned => return CancelOutcome::AlreadyRunning,
+            _ => {}
         }
         if self.cancel_unstarted(index, port) {
             self.pump(port);

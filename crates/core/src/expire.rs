@@ -18,7 +18,7 @@ impl Core {
             State::Sent if is_stopping || task.has(flag::EXPIRED) => extra.check_at,
             State::Sent => extra.check_at.min(extra.deadline_ns),
             // The peer keeps its times.
-            State::Away => u64::MAX,
+            State::Away | State::Returned => u64::MAX,
             _ => extra.deadline_ns,
         };
         self.timers.set(&mut self.extras, task.extra, when);

@@ -49,10 +49,16 @@ impl Core {
     /// Tells the dependants of tasks that have ended.
     #[inline]
     pub(crate) fn tell_settled(&mut self, port: &mut impl Port) {
-        while let Some(parent) = self.settled.pop() {
-            self.tell_dependants(parent, port);
-            self.tasks[parent].holds -= 1;
-            self.free_if_unneeded(parent);
+        loop {
+            while let Some(parent) = self.settled.pop() {
+                self.tell_dependants(parent, port);
+                self.tasks[parent].holds -= 1;
+                self.free_if_unneeded(parent);
+            }
+            // What nobody needs any more because of these.
+            let Some(unwanted) = self.next_unwanted() else { return };
+            let end = (Status::Succeeded, Content::Payload(Payload::EMPTY));
+            self.settle(unwanted, end, &Run::default(), port);
         }
     }
 
@@ -108,6 +114,7 @@ impl Core {
             let removed = self.edges.remove(edge);
             self.tasks[removed.parent].holds -= 1;
             self.free_if_unneeded(removed.parent);
+            self.forget_if_unwanted(removed.parent);
             edge = removed.next_parent;
         }
     }
@@ -128,17 +135,23 @@ impl Core {
             let child = self.edges[edge].child;
             if succeeded {
                 self.tasks[child].sequence -= 1;
-                // One that is away has gone ahead, to where the result is.
-                if self.tasks[child].sequence == 0 && self.tasks[child].state != State::Away {
-                    self.unlist(child);
-                    self.make_ready(child);
-                }
+                self.wake_dependant(child);
                 continue;
             }
             self.unlist(child);
             let root = self.hold_root(parent);
             let end = (Status::DependencyFailed, Content::Root(root));
             self.settle(child, end, &Run::default(), port);
+        }
+    }
+
+    /// Makes a task ready whose last parent has given its result. One that is away has gone ahead, to where that is.
+    #[inline]
+    pub(crate) fn wake_dependant(&mut self, child: u32) {
+        let task = &self.tasks[child];
+        if task.sequence == 0 && !matches!(task.state, State::Away | State::Returned) {
+            self.unlist(child);
+            self.make_ready(child);
         }
     }
 
@@ -197,6 +210,7 @@ impl Core {
             }
             State::Sent => self.leave_slot(index),
             State::Away => self.leave_peer(index),
+            State::Returned => self.leave_stayed(index),
             State::Loose => {}
             State::Free | State::Promised | State::Final => {
                 unreachable!("only a live task is in a list")

@@ -137,6 +137,7 @@ impl Core {
         self.now = now;
         self.polled_at = now;
         self.fire_timers(port);
+        self.end_unwanted(port);
         self.regain_trust();
         for slot in &mut self.slots {
             slot.full = false;
@@ -167,6 +168,9 @@ impl Core {
         let asked = [self.next_trust(), self.next_recall(), self.next_search()];
         for when in asked.into_iter().chain([self.next_starving()]).flatten() {
             wake = wake.min(when);
+        }
+        if !self.peers.unwanted.is_empty() {
+            return Some(now);
         }
         if let Some(since) = self.oldest_idle_spare() {
             wake = wake.min(since.saturating_add(self.config.spare_linger_ns));

@@ -2,9 +2,9 @@
 
 use gristmill_wire::{ContextId, Demand, PeerId, SlotId, TaskId};
 
-use crate::NONE;
 use crate::batch::Batch;
 use crate::demands::Claim;
+use crate::{NONE, Payload};
 
 /// How often each kind of failure is answered by another attempt. They are separate: a crash never
 /// uses up what the user's own exceptions were given.
@@ -90,13 +90,17 @@ pub(crate) struct Extra {
     pub parent: u32,
     /// The place of the peer whose task it is; [`NO_PEER`]: it is this engine's own.
     pub from: u16,
+    /// What it gave, where that stayed with a peer.
+    pub result: Option<Payload>,
+    /// How many results that stayed are behind that one.
+    pub generation: u8,
     pub previous_sibling: u32,
     pub next_sibling: u32,
     pub first_child: u32,
 }
 
 /// The place of no peer.
-const NO_PEER: u16 = u16::MAX;
+pub(crate) const NO_PEER: u16 = u16::MAX;
 
 impl Extra {
     pub fn new(task: u32, options: &TaskOptions, config: &crate::Config) -> Self {
@@ -118,6 +122,8 @@ impl Extra {
             timer: NONE,
             parent: NONE,
             from: NO_PEER,
+            result: None,
+            generation: 0,
             previous_sibling: NONE,
             next_sibling: NONE,
             first_child: NONE,

@@ -245,18 +245,23 @@ impl Core {
             let slot = SlotId(self.tasks[parent].slot);
             Origin::Nested { slot, parent: self.tasks.id(parent) }
         };
+        let is_elsewhere = matches!(task.state, State::Away | State::Returned);
         Some(TaskView {
             status,
             outcome: status.map(|status| task.content.outcome(status, task.has(flag::STARTED))),
             // One that has gone to a peer ahead of its parents' ends cannot run before those.
-            is_sent: task.state == State::Sent || (task.state == State::Away && task.sequence == 0),
+            is_sent: match task.state {
+                State::Sent | State::Returned => true,
+                State::Away => task.sequence == 0,
+                _ => false,
+            },
             has_started: status.is_some() && task.has(flag::STARTED),
             attempt: task.attempt,
             tags: task.tags(),
             function: task.function,
             handle: task.handle,
-            slot: (task.slot != u16::MAX && task.state != State::Away).then_some(SlotId(task.slot)),
-            peer: (task.state == State::Away).then_some(PeerId(task.slot)),
+            slot: (task.slot != u16::MAX && !is_elsewhere).then_some(SlotId(task.slot)),
+            peer: is_elsewhere.then_some(PeerId(task.slot)),
             origin,
         })
     }

@@ -221,12 +221,13 @@ impl Core {
         for &id in parents {
             let parent = id.index();
             let is_final = self.tasks[parent].state == State::Final;
+            let is_there = is_final || self.tasks[parent].state == State::Returned;
             if is_final && self.tasks[parent].status != Status::Succeeded {
                 return Some(parent);
             }
             let pair = (parent, child);
             last = edges::connect(&mut self.tasks, &mut self.edges, pair, last, !is_final);
-            unfinished += u32::from(!is_final);
+            unfinished += u32::from(!is_there);
         }
         self.tasks[child].sequence = unfinished;
         None
@@ -257,6 +258,7 @@ impl Core {
         if let Some(index) = self.tasks.find(id) {
             self.tasks[index].flags |= flag::RELEASED;
             self.free_if_unneeded(index);
+            self.forget_if_unwanted(index);
         }
     }
 }

@@ -28,6 +28,8 @@ pub(crate) enum State {
     Sent,
     /// With a peer.
     Away,
+    /// It has returned at a peer, and its result is there.
+    Returned,
     /// It waits for parents, and for room at the peer that has them.
     Following,
     /// No task, but a value that will come.
@@ -87,7 +89,7 @@ pub(crate) struct Task {
     pub holds: u32,
     pub extra: u32,
     pub written: u32,
-    /// Sent or nested: the slot; away: the peer; final: the last slot.
+    /// Sent or nested: the slot; away or returned: the peer; final: the last slot.
     pub slot: u16,
     pub cost: Cost,
     pub attempt: Attempt,

@@ -50,6 +50,11 @@ pub enum Whereabouts {
         /// Tasks that it needs and that have not ended, which the peer has too.
         parents: u32,
     },
+    /// It has returned at a peer, and its result is there until somebody asks for it.
+    Returned {
+        /// That peer.
+        peer: PeerId,
+    },
     /// It has its final state.
     Final(Status),
     /// Nobody knows it any more.
@@ -85,6 +90,7 @@ impl Core {
                 ahead: self.ahead(index),
                 parents: task.sequence,
             },
+            State::Returned => Whereabouts::Returned { peer: PeerId(task.slot) },
             State::Final => Whereabouts::Final(task.status),
             State::Free | State::Promised | State::Loose => Whereabouts::Gone,
         }

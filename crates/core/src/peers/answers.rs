@@ -13,8 +13,10 @@ use crate::{AnswerOutcome, Content, Core, Payload, Status, Tags};
 /// How a task ended at a peer.
 #[derive(Debug)]
 pub enum PeerEnd {
-    /// It returned.
+    /// It returned, and this is here.
     Returned(Payload),
+    /// It returned, and this names what is there, until it comes here or nobody can ask for it any more.
+    Stayed(Payload),
     /// It raised.
     Raised(Payload),
     /// It was stopped on request while it ran.
@@ -94,7 +96,7 @@ impl Core {
         self.pump(port);
     }
 
-    /// Whether a task is with a peer, in this placement.
+    /// Whether a task, or its result, is with a peer, in this placement.
     #[must_use]
     pub fn awaits(&self, peer: PeerId, task: TaskId, attempt: Attempt) -> bool {
         self.find_away(peer, task, attempt).is_some()
@@ -104,7 +106,8 @@ impl Core {
     pub(super) fn find_away(&self, peer: PeerId, task: TaskId, attempt: Attempt) -> Option<u32> {
         self.tasks.find(task).filter(|&index| {
             let task = &self.tasks[index];
-            task.state == State::Away && task.slot == peer.0 && task.attempt == attempt
+            let is_there = matches!(task.state, State::Away | State::Returned);
+            is_there && task.slot == peer.0 && task.attempt == attempt
         })
     }
 
@@ -121,6 +124,7 @@ impl Core {
         let Some(index) = self.find_away(peer, answer.task, answer.attempt) else {
             self.counts.stale_answers += 1;
             if let PeerEnd::Returned(payload)
+            | PeerEnd::Stayed(payload)
             | PeerEnd::Raised(payload)
             | PeerEnd::TimedOut(Some(payload)) = &answer.end
             {
@@ -128,10 +132,20 @@ impl Core {
             }
             return AnswerOutcome::Stale;
         };
-        self.leave_peer(index);
         let place = usize::from(peer.0);
-        let run = self.peer_run((place, index), &answer);
+        let had_returned = self.tasks[index].state == State::Returned;
+        self.unlist(index);
+        let run = self.peer_run((place, index), &answer, had_returned);
+        match answer.end {
+            _ if !had_returned => {}
+            PeerEnd::Returned(_) => self.conclude(index),
+            _ => self.retract(index, port),
+        }
         let outcome = match answer.end {
+            PeerEnd::Stayed(result) => {
+                self.peers.get_mut(place).trust.confirm();
+                self.stay((place, index), result)
+            }
             PeerEnd::Returned(payload) => {
                 self.peers.get_mut(place).trust.confirm();
                 self.finish_run(index, (Status::Succeeded, Content::Payload(payload)), &run, port);
@@ -147,11 +161,19 @@ impl Core {
         outcome
     }
 
-    fn peer_run(&mut self, (place, index): (usize, u32), answer: &PeerAnswer) -> Run {
+    /// Learns from a run, unless that was done when it returned.
+    fn peer_run(
+        &mut self,
+        (place, index): (usize, u32),
+        answer: &PeerAnswer,
+        is_known: bool,
+    ) -> Run {
         let has_started =
             !matches!(answer.end, PeerEnd::Unstarted | PeerEnd::Expired | PeerEnd::TooDeep);
-        self.counts.busy_ticks += answer.tags.ran.ticks();
-        if matches!(answer.end, PeerEnd::Returned(_) | PeerEnd::Raised(_)) {
+        let has_returned = matches!(answer.end, PeerEnd::Returned(_) | PeerEnd::Stayed(_));
+        let ran = if is_known { Span::default() } else { answer.tags.ran };
+        self.counts.busy_ticks += ran.ticks();
+        if !is_known && (has_returned || matches!(answer.end, PeerEnd::Raised(_))) {
             #[expect(clippy::cast_precision_loss, reason = "an estimate")]
             let ran_ns = answer.tags.ran.ticks() as f32 * self.ns_per_tick;
             let function = self.tasks[index].function.0 as usize;
@@ -164,7 +186,7 @@ impl Core {
         let joined = self.peers.get(place).joined_ticks;
         let is_cold = joined > self.tasks[index].submitted_ticks;
         let temperature = if is_cold { Temperature::Cold } else { tags.temperature };
-        self.counts.temperatures[temperature as usize] += u64::from(has_started);
+        self.counts.temperatures[temperature as usize] += u64::from(has_started && !is_known);
         Run {
             started_ticks: tags.started_ticks,
             claimed_before: tags.claimed_before,
@@ -204,7 +226,7 @@ impl Core {
                 (Status::TimedOut, raised.map_or(Content::Empty, Content::Payload))
             }
             PeerEnd::TooDeep => (Status::Refused, Content::TooDeep),
-            PeerEnd::Returned(raised) | PeerEnd::Raised(raised) => {
+            PeerEnd::Returned(raised) | PeerEnd::Stayed(raised) | PeerEnd::Raised(raised) => {
                 (Status::Failed, Content::Payload(raised))
             }
         };

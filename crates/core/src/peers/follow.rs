@@ -39,7 +39,7 @@ impl Core {
             }
             let parent = &self.tasks[self.edges[edge].parent];
             edge = self.edges[edge].next_parent;
-            if parent.state == State::Final {
+            if matches!(parent.state, State::Final | State::Returned) {
                 continue;
             }
             let place = usize::from(parent.slot);

@@ -9,7 +9,7 @@ use gristmill_wire::PeerId;
 
 use super::levels::Level;
 use super::table::peer_id;
-use crate::port::{Parents, Port};
+use crate::port::Port;
 use crate::{Core, NONE, Payload};
 
 /// Where a task's largest argument is, as far as is known.
@@ -30,8 +30,10 @@ impl Core {
         let task = &self.tasks[index];
         let is_bulky = task.extra != NONE && self.extras[task.extra].is_bulky;
         let own = is_bulky.then(|| task.payload());
-        let results = Parents::new(&self.tasks, &self.edges, task.first_parent);
-        let results = results.map(|(_, result)| result);
+        let first = (task.first_parent != NONE).then_some(task.first_parent);
+        let next = |&edge: &u32| Some(self.edges[edge].next_parent).filter(|&next| next != NONE);
+        let parents = std::iter::successors(first, next);
+        let results = parents.filter_map(|edge| self.result_of(self.edges[edge].parent));
         let size = |payload: &Payload| payload.block().map_or(0, |block| block.size);
         let bulks = results.filter(|&result| size(result) >= BULK_MIN).chain(own);
         bulks.max_by_key(|payload| size(payload))

@@ -31,8 +31,9 @@ impl Core {
             self.return_unsent(peer, task, attempt, port);
         }
         let head = self.peers.get(place).in_flight.head;
-        let lost: Vec<u32> = List::from(&self.tasks, head).collect();
+        let mut lost: Vec<u32> = List::from(&self.tasks, head).collect();
         lost.iter().for_each(|&index| self.leave_peer(index));
+        lost.append(&mut self.lose_stayed(place, port));
         self.forget_peer(place);
         // Those that are placed again go to the end of the queue: in order.
         for index in lost {
@@ -48,6 +49,15 @@ impl Core {
         }
         self.pump(port);
         self.wind_down(port);
+    }
+
+    /// The tasks whose results stayed at a peer, in no list; what needs them waits again.
+    fn lose_stayed(&mut self, place: usize, port: &mut impl Port) -> Vec<u32> {
+        let head = self.peers.get(place).stayed.head;
+        let stayed: Vec<u32> = List::from(&self.tasks, head).collect();
+        stayed.iter().for_each(|&index| self.leave_stayed(index));
+        stayed.iter().for_each(|&index| self.retract(index, port));
+        stayed
     }
 
     /// Takes a task back that never left for a peer.

@@ -15,6 +15,7 @@ mod homes;
 mod levels;
 mod loss;
 mod place;
+mod stay;
 mod table;
 mod trust;
 

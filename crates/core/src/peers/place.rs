@@ -25,6 +25,8 @@ pub struct Errand<'a> {
     pub grace_ns: u64,
     /// What it needs besides a worker.
     pub demand: Demand,
+    /// Its result may stay with the peer until it is asked for.
+    pub may_stay: bool,
 }
 
 /// The results that a task's arguments name, in order: their values, or `None` for one that the peer itself will have.
@@ -44,7 +46,7 @@ impl<'a> Iterator for ErrandParents<'a> {
         let edge = &self.core.edges[self.next];
         self.next = edge.next_parent;
         let parent = &self.core.tasks[edge.parent];
-        let value = (parent.state == State::Final).then(|| parent.payload());
+        let value = self.core.result_of(edge.parent);
         Some((self.core.tasks.id(edge.parent), parent.attempt, value))
     }
 }
@@ -184,7 +186,7 @@ impl Core {
             payload: task.payload(),
             extension: None,
         };
-        let grace_ns = self.config.grace_ns;
+        let (grace_ns, may_stay) = (self.config.grace_ns, self.could_stay(index));
         let parents = ErrandParents { core: self, next: task.first_parent };
         if task.extra == NONE {
             return Errand {
@@ -194,6 +196,7 @@ impl Core {
                 timeout_ns: None,
                 grace_ns,
                 demand: Demand::NONE,
+                may_stay,
             };
         }
         let (extension, flags) = self.extension(usize::MAX, task.extra);
@@ -206,6 +209,7 @@ impl Core {
             timeout_ns: set(extra.timeout_ns),
             grace_ns: extra.grace_ns,
             demand: extra.demand,
+            may_stay,
         }
     }
 

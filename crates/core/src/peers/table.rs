@@ -1,12 +1,13 @@
 //! What is known of each peer.
 
-use gristmill_wire::{Epoch, PeerId};
+use gristmill_wire::{Epoch, PeerId, TaskId};
 
 use super::homes::Homes;
 use super::levels::{Level, Levels};
 use super::trust::Trust;
 use crate::demands::Taken;
 use crate::list::List;
+use crate::task::State;
 use crate::{Config, Core};
 
 /// What a peer offers.
@@ -73,6 +74,8 @@ pub(crate) struct Peer {
     pub trust: Trust,
     /// Tasks whose unfinished parents it has, which wait for room.
     pub followers: List,
+    /// Tasks that have returned there, and whose results are there.
+    pub stayed: List,
 }
 
 impl Peer {
@@ -90,6 +93,7 @@ impl Peer {
         taken: Taken::NONE,
         trust: Trust::WHOLE,
         followers: List::EMPTY,
+        stayed: List::EMPTY,
     };
 
     /// How much room it has.
@@ -168,6 +172,8 @@ pub(crate) struct Peers {
     pub recalled_at: u64,
     /// Tasks that were sent just now and have dependants, which may follow.
     pub shipped: Vec<u32>,
+    /// Tasks that have returned, and whose results nobody can ask for any more.
+    pub unwanted: Vec<TaskId>,
 }
 
 impl Peers {
@@ -230,7 +236,9 @@ impl Core {
 
     /// Forgets a peer that has nothing in flight any more.
     pub(crate) fn forget_peer(&mut self, place: usize) {
-        debug_assert!(self.peers.get(place).in_flight.len == 0, "its tasks were taken care of");
+        let peer = self.peers.get(place);
+        let has_tasks = peer.in_flight.len > 0 || peer.stayed.len > 0;
+        debug_assert!(!has_tasks, "its tasks were taken care of");
         while self.peers.get(place).followers.len > 0 {
             self.cease_to_follow(self.peers.get(place).followers.head);
         }
@@ -260,6 +268,10 @@ impl Core {
         let peers = (0..self.peers.end()).map(|place| self.peers.get(place));
         let away: u64 = peers.clone().map(|peer| u64::from(peer.in_flight.len)).sum();
         assert_eq!(away, self.peers.away, "tasks away");
+        let stayed: u64 = peers.clone().map(|peer| u64::from(peer.stayed.len)).sum();
+        let returned = |index: &u32| self.tasks[*index].state == State::Returned;
+        let returned = (0..self.tasks.end()).filter(returned).count() as u64;
+        assert_eq!(stayed, returned, "what has returned is somewhere");
         let deep = peers.filter(|peer| peer.has_more()).count();
         assert_eq!(deep, self.peers.deep as usize, "deep peers");
         for place in 0..self.peers.end() {

@@ -18,4 +18,5 @@ mod nesting;
 mod parting;
 mod placing;
 mod promising;
+mod staying;
 mod trusting;
