@@ -16,6 +16,7 @@ MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
 PATIENT = (
     "test_blobs",
     "test_large_results",
+    "test_results_that_stay",
     "test_nodes",
     "test_draining",
     "test_nested_across",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ from gristmill import Executor, GristmillError, array, on
 from gristmill._nodes.local import LocalNodes
 
 import calls
-from blobs import counts, wait_for_nodes
+from blobs import counts, spilled, wait_for_nodes
 from stage import Gate
 
 pytestmark = pytest.mark.slow
@@ -135,13 +134,6 @@ def test_an_argument_that_was_changed_before_it_was_sent_reaches_no_task(
         refused.result()
     again = executor.options(views=True).submit(numpy.sum, shared)
     assert again.result() == shared.sum()
-
-
-def spilled(placement: LocalNodes) -> bool:
-    """Whether the agent has its file without a name."""
-    folder = f"/proc/{placement.agents[0].pid}/fd"
-    links = [os.readlink(os.path.join(folder, name)) for name in os.listdir(folder)]
-    return any("/gristmill-" in link and link.endswith("(deleted)") for link in links)
 
 
 def test_what_is_above_the_limit_goes_to_disk_and_comes_back(make_nodes: MakeNodes) -> None:

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use gristmill_core::{Block, Payload, PayloadRef};
 use gristmill_shm::{ArenaError, BlockPart, ClientArena};
-use gristmill_wire::{ArenaDescriptor, BlobName, FrameError, SlotId};
+use gristmill_wire::{
+    ArenaDescriptor, Attempt, BlobName, Epoch, FrameError, PeerId, SlotId, TaskId,
+};
 
 /// Encoded bytes, and the blocks that they name by index.
 #[derive(Debug)]
@@ -13,6 +15,18 @@ pub struct Bundle {
     parts: Vec<BlockPart>,
     /// What those are called that travel by name, in the same order; empty where none is.
     names: Vec<Option<BlobName>>,
+    /// Whose result it is, where its named blocks are no more than places for it.
+    far: Option<Far>,
+}
+
+/// A result whose large parts stayed where they were made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Far {
+    pub task: TaskId,
+    pub attempt: Attempt,
+    /// Where that is.
+    pub peer: PeerId,
+    pub epoch: Epoch,
 }
 
 impl Bundle {
@@ -34,6 +48,11 @@ impl Bundle {
     /// What the block in a place is called, if it travels by name.
     pub(crate) fn name(&self, place: usize) -> Option<BlobName> {
         self.names.get(place).copied().flatten()
+    }
+
+    /// Whose result it is, if that stayed where it was made.
+    pub(crate) const fn far(&self) -> Option<Far> {
+        self.far
     }
 
     /// The size of the descriptor that travels.
@@ -68,8 +87,26 @@ impl Bundles {
         parts: Vec<BlockPart>,
         names: Vec<Option<BlobName>>,
     ) -> Payload {
-        let size = bytes.len() as u64 + parts.iter().map(|part| part.range().size).sum::<u64>();
-        let bundle = Some(Arc::new(Bundle { bytes: bytes.into(), parts, names }));
+        self.put(Bundle { bytes: bytes.into(), parts, names, far: None })
+    }
+
+    /// The same for a result that stayed where it was made: the blocks with names are not here.
+    pub fn insert_far(
+        &mut self,
+        bytes: &[u8],
+        parts: Vec<BlockPart>,
+        names: Vec<Option<BlobName>>,
+        far: Far,
+    ) -> Payload {
+        self.put(Bundle { bytes: bytes.into(), parts, names, far: Some(far) })
+    }
+
+    fn put(&mut self, bundle: Bundle) -> Payload {
+        let size = |(part, name): (&BlockPart, Option<BlobName>)| {
+            name.map_or(part.range().size, |name| name.size)
+        };
+        let size = bundle.bytes.len() as u64 + bundle.named_parts().map(size).sum::<u64>();
+        let bundle = Some(Arc::new(bundle));
         let place = if let Some(place) = self.free.pop() {
             self.entries[place] = bundle;
             place

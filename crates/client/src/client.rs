@@ -249,6 +249,7 @@ impl Client {
         let look = inner.look(task);
         if matches!(look, TaskLook::Waiting | TaskLook::Running) {
             inner.drain();
+            inner.ask_for(&[task]);
             return inner.look(task);
         }
         look
@@ -413,6 +414,7 @@ impl Client {
         }
         inner.drain();
         inner.begin_shutdown(cancels);
+        inner.bring_all_home(None);
         inner.settle();
         let now = inner.lanes.now();
         inner.flush_links(now);

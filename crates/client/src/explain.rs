@@ -76,6 +76,16 @@ impl Inner {
                     format!("{text}; {} sent there before it and not answered", were(ahead))
                 }
             }
+            Whereabouts::Returned { peer } => {
+                let name = self.lanes.links.get(peer).map_or("?", |link| &link.name);
+                let text = format!("{who} has returned, and its result is at node {name}");
+                match self.lanes.homing.progress(task) {
+                    Some((received, size)) => {
+                        format!("{text}: {received} of {size} bytes have come from there")
+                    }
+                    None => format!("{text} until somebody asks for it"),
+                }
+            }
             Whereabouts::Final(status) => format!("{who} has ended: {status:?}"),
             Whereabouts::Gone => "the task has ended, and its result was taken".to_owned(),
         }

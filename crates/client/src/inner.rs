@@ -141,7 +141,10 @@ impl Inner {
     pub fn settle_arena(&mut self) {
         while let Some(block) = self.core.freed_blocks().pop() {
             if let Some(named) = self.lanes.bundles.remove(block) {
-                self.lanes.giving.release_all(&named);
+                match named.far() {
+                    Some(far) => self.let_far_go(&named, far),
+                    None => self.lanes.giving.release_all(&named),
+                }
                 // At once: a task that names the same blob may be on its way next.
                 self.obey_spread();
             }
@@ -181,8 +184,15 @@ impl Inner {
         }
     }
 
+    /// Whether somebody waits for a task's end.
+    pub fn is_asked_for(&self, task: TaskId) -> bool {
+        let is_meant = |waiter: &Waiter| waiter.tasks.contains(&task);
+        self.watched.contains_key(&task) || self.waiters.iter().any(|(_, waiter)| is_meant(waiter))
+    }
+
     /// Takes a wish to learn of a task's end, which has not come.
     pub fn listen(&mut self, task: TaskId, callbacks: bool) {
+        self.ask_for(&[task]);
         let before = self.watched.len();
         let listeners = self.watched.entry(task).or_default();
         listeners.callbacks |= callbacks;

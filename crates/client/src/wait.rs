@@ -97,6 +97,7 @@ impl Client {
         let mut inner = self.lock();
         loop {
             inner.drain();
+            inner.ask_for(tasks);
             if patience.is_some_and(Patience::is_over) {
                 inner.drain_growing();
             }
@@ -125,6 +126,7 @@ impl Client {
                     continue;
                 }
                 inner.drain();
+                inner.ask_for(tasks);
                 if is_done(&inner) {
                     continue;
                 }

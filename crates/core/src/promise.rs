@@ -32,11 +32,12 @@ impl Core {
         self.pump(port);
     }
 
-    /// What was promised will not come: those that wait for it fail as if they had raised `raised`.
+    /// What was promised will not come: those that wait for it fail as if they had raised `raised`, or, without that, as
+    /// if a task among their arguments had failed.
     pub fn break_promise(
         &mut self,
         promise: TaskId,
-        raised: &[u8],
+        raised: Option<&[u8]>,
         now: u64,
         port: &mut impl Port,
     ) {
@@ -45,8 +46,11 @@ impl Core {
         while self.tasks[index].first_dependant != NONE {
             let child = self.edges[self.tasks[index].first_dependant].child;
             self.unlist(child);
-            let raised = Content::Payload(Payload::copy_from(raised));
-            self.finish(child, Status::Failed, raised, port);
+            let (status, content) = match raised {
+                Some(raised) => (Status::Failed, Content::Payload(Payload::copy_from(raised))),
+                None => (Status::DependencyFailed, Content::Root(self.hold_root(index))),
+            };
+            self.finish(child, status, content, port);
         }
         self.tasks[index].state = State::Final;
         self.tasks[index].status = Status::Failed;

@@ -252,6 +252,12 @@ impl Core {
         self.tasks[index].extra
     }
 
+    /// Whether the future of a task is gone.
+    #[must_use]
+    pub fn is_released(&self, id: TaskId) -> bool {
+        self.tasks.find(id).is_none_or(|index| self.tasks[index].has(flag::RELEASED))
+    }
+
     /// The future of a task is gone: its record goes once it is final and nobody needs its result.
     /// Until then it runs on.
     pub fn release(&mut self, id: TaskId) {

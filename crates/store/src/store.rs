@@ -76,7 +76,18 @@ struct Blob {
     place: Place,
     /// Grows with each want: which one was wanted last.
     age: u64,
-    /// Somebody else keeps it too: it is not worth a place on disk.
+    /// Somebody else keeps it too, unless it is pinned: it is not worth a place on disk.
+    is_copy: bool,
+    /// How often it was asked to be kept here, in memory or on disk.
+    pins: usize,
+}
+
+/// A blob in memory that nobody uses.
+struct Unused {
+    digest: Digest,
+    size: u64,
+    age: u64,
+    is_pinned: bool,
     is_copy: bool,
 }
 
@@ -145,7 +156,7 @@ impl Store {
         Ok(self.lock().enter(name, part))
     }
 
-    /// Takes in a blob that was made here, all of it, and that somebody else will have as well.
+    /// Takes in a blob that was made here, all of it, and that others will have as well.
     pub fn adopt(&self, name: BlobName, part: BlockPart) {
         let mut state = self.lock();
         if state.blobs.contains_key(&name.digest) {
@@ -153,9 +164,24 @@ impl Store {
         }
         state.counts.in_memory += name.size;
         let place = Place::Here(part);
-        let blob = Blob { size: name.size, place, age: u64::MAX, is_copy: true };
+        let blob = Blob { size: name.size, place, age: u64::MAX, is_copy: true, pins: 0 };
         state.blobs.insert(name.digest, blob);
         state.touch(name.digest);
+    }
+
+    /// Keeps a blob here, whatever the limits say, until as many calls of [`Self::unpin`] have followed.
+    pub fn pin(&self, digest: Digest) {
+        if let Some(blob) = self.lock().blobs.get_mut(&digest) {
+            blob.pins += 1;
+        }
+    }
+
+    /// A blob need not be kept any more, as far as one call of [`Self::pin`] goes; says whether it is not pinned now.
+    pub fn unpin(&self, digest: Digest) -> bool {
+        let mut state = self.lock();
+        let Some(blob) = state.blobs.get_mut(&digest) else { return true };
+        blob.pins = blob.pins.saturating_sub(1);
+        blob.pins == 0
     }
 
     /// A block that takes the place of a blob which cannot be had, for those who are to be told so.
@@ -173,11 +199,11 @@ impl Store {
         let mut gone = Vec::new();
         let mut freed = 0;
         while freed < size
-            && let Some((digest, blob_size)) = state.oldest_unused()
+            && let Some(Unused { digest, size, .. }) = state.oldest_unused(0, false)
         {
             state.forget(digest);
             gone.push(digest);
-            freed += blob_size;
+            freed += size;
         }
         gone
     }
@@ -305,21 +331,25 @@ impl Store {
     #[must_use]
     pub fn is_above_limit(&self) -> bool {
         let state = self.lock();
-        state.counts.in_memory > self.0.limits.memory && state.oldest_unused().is_some()
+        state.counts.in_memory > self.0.limits.memory && state.oldest_unused(0, true).is_some()
     }
 
     /// Moves blobs that nobody uses to disk until the limit is met, those first that were wanted longest ago; gives those
     /// that had no room there either, or that somebody else keeps, and are gone. Takes as long as the disk does.
     pub fn trim(&self) -> Vec<Digest> {
-        let mut gone = Vec::new();
+        let (mut gone, mut from) = (Vec::new(), 0);
         while self.is_above_limit() {
             let mut state = self.lock();
-            let Some((digest, size)) = state.oldest_unused() else { break };
-            let is_copy = state.blobs.get(&digest).is_some_and(|blob| blob.is_copy);
-            let extent = if is_copy { None } else { state.take_extent(size, &self.0.limits) };
+            let Some(unused) = state.oldest_unused(from, true) else { break };
+            let Unused { digest, size, age, is_pinned, is_copy } = unused;
+            from = age + 1;
+            let is_worth_it = is_pinned || !is_copy;
+            let extent = is_worth_it.then(|| state.take_extent(size, &self.0.limits)).flatten();
             let Some((file, extent)) = extent else {
-                state.forget(digest);
-                gone.push(digest);
+                if !is_pinned {
+                    state.forget(digest);
+                    gone.push(digest);
+                }
                 continue;
             };
             let Some(Place::Here(part)) = state.blobs.get(&digest).map(|blob| &blob.place) else {
@@ -329,7 +359,10 @@ impl Store {
             drop(state);
             let written = spill::write(&file, extent, &part);
             drop(part);
-            if !self.lock().leave_memory(digest, extent, written.is_ok()) && written.is_err() {
+            if !self.lock().leave_memory(digest, extent, written.is_ok())
+                && written.is_err()
+                && !is_pinned
+            {
                 gone.push(digest);
             }
         }
@@ -372,18 +405,20 @@ impl State {
             return Want::OnDisk(part);
         }
         let place = Place::Coming { part: part.clone(), received: 0 };
-        self.blobs.insert(digest, Blob { size, place, age: u64::MAX, is_copy: false });
+        self.blobs.insert(digest, Blob { size, place, age: u64::MAX, is_copy: false, pins: 0 });
         self.touch(digest);
         self.coming.insert(digest);
         Want::Missing(part)
     }
 
-    /// The blob in memory that was wanted longest ago and that nobody uses, and its size.
-    fn oldest_unused(&self) -> Option<(Digest, u64)> {
-        self.ages.values().find_map(|digest| {
+    /// The blob in memory that was wanted longest ago, from an age on, and that nobody uses; those that are pinned, too.
+    fn oldest_unused(&self, from: u64, with_pinned: bool) -> Option<Unused> {
+        self.ages.range(from..).find_map(|(&age, digest)| {
             let blob = self.blobs.get(digest)?;
             let is_unused = matches!(&blob.place, Place::Here(part) if part.is_sole());
-            is_unused.then_some((*digest, blob.size))
+            let (is_pinned, is_copy) = (blob.pins > 0, blob.is_copy);
+            let unused = Unused { digest: *digest, size: blob.size, age, is_pinned, is_copy };
+            (is_unused && (with_pinned || !is_pinned)).then_some(unused)
         })
     }
 
@@ -415,7 +450,8 @@ impl State {
             spill.give_back(extent);
         }
         self.counts.on_disk -= extent.size;
-        if !is_written {
+        let is_pinned = self.blobs.get(&digest).is_some_and(|blob| blob.pins > 0);
+        if !is_written && !is_pinned {
             self.forget(digest);
         }
         false

@@ -109,6 +109,25 @@ fn what_was_made_here_is_there_and_takes_no_place_on_disk() {
 }
 
 #[test]
+fn what_is_pinned_stays_in_memory_or_on_disk() {
+    for (disk, expected) in [(0, (SIZE as u64, 0)), (SIZE as u64, (0, SIZE as u64))] {
+        let (arena, store) = store(0, disk);
+        let part = arena.store(&content(1)).expect("a block");
+        let name = BlobName { digest: digest_of(&part), size: SIZE as u64 };
+        store.adopt(name, part);
+        store.pin(name.digest);
+        store.pin(name.digest);
+        assert!(store.trim().is_empty() && store.make_room(1).is_empty());
+        let StoreCounts { in_memory, on_disk } = store.counts();
+        assert_eq!((in_memory, on_disk), expected);
+        assert!(!store.unpin(name.digest), "once more");
+        assert!(store.trim().is_empty());
+        assert!(store.unpin(name.digest));
+        assert_eq!(store.trim().is_empty(), disk > 0, "on disk it stays until there is no room");
+    }
+}
+
+#[test]
 fn without_room_on_disk_it_is_gone() {
     let (arena, store) = store(SIZE as u64, 0);
     let names: Vec<_> = (0..2).map(|seed| name(&arena, seed)).collect();

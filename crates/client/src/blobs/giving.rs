@@ -18,6 +18,8 @@ struct Held {
     /// Blocks that have its bytes, each with how many tasks name it there. More than one only where the program can write
     /// to some of them: what is behind the end of their tasks is nobody's business.
     blocks: Vec<(BlockPart, usize)>,
+    /// How many results name it whose bytes stayed where they were made.
+    far: usize,
 }
 
 /// What a client has to give.
@@ -46,6 +48,21 @@ impl Giving {
         part
     }
 
+    /// A result names a blob whose bytes stayed with a node.
+    pub fn know(&mut self, node: PeerId, name: BlobName) {
+        self.held.entry(name.digest).or_default().far += 1;
+        self.spread.know(name);
+        self.spread.made(node, name.digest);
+    }
+
+    /// A result is gone whose bytes stayed with a node.
+    pub fn forget(&mut self, digest: Digest) {
+        if let Some(held) = self.held.get_mut(&digest) {
+            held.far -= 1;
+        }
+        self.release_if_unneeded(digest);
+    }
+
     fn release(&mut self, digest: Digest, part: &BlockPart) {
         let Some(held) = self.held.get_mut(&digest) else { return };
         if let Some((_, count)) =
@@ -54,10 +71,18 @@ impl Giving {
             *count -= 1;
         }
         held.blocks.retain(|(_, count)| *count > 0);
-        if held.blocks.is_empty() {
-            self.held.remove(&digest);
-            self.spread.release(digest);
+        self.release_if_unneeded(digest);
+    }
+
+    fn release_if_unneeded(&mut self, digest: Digest) {
+        let Some(held) = self.held.get(&digest).filter(|held| held.blocks.is_empty()) else {
+            return;
+        };
+        if held.far > 0 {
+            return self.spread.let_go(digest);
         }
+        self.held.remove(&digest);
+        self.spread.release(digest);
     }
 
     /// The task whose arguments these were is final.

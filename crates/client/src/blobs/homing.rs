@@ -5,13 +5,13 @@
 //! elsewhere get it from the node where it was made.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
 use gristmill_core::{PeerAnswer, PeerEnd, Tags};
 use gristmill_shm::{ArenaError, BlockPart};
-use gristmill_wire::peer::{BlobMessage, Part, Parted, Piece};
+use gristmill_wire::peer::{BlobMessage, Part, Parted, Piece, Shortfall};
 use gristmill_wire::{Attempt, BlobName, Digest, PeerId, TaskId};
 
+use crate::bundle::Bundle;
 use crate::inner::Inner;
 use crate::lanes::Lanes;
 
@@ -35,6 +35,14 @@ struct Answer {
     names: Vec<Option<BlobName>>,
     /// Parts that are not here yet.
     missing: usize,
+    /// It had stayed where it was made.
+    was_far: bool,
+}
+
+/// Where a part of a result is.
+enum Source {
+    Here(BlockPart),
+    Named(BlobName),
 }
 
 /// A blob on its way.
@@ -52,6 +60,8 @@ pub(crate) struct Homing {
     coming: HashMap<(PeerId, Digest), Coming>,
     answers: HashMap<u64, Answer>,
     next: u64,
+    /// Tasks whose results stayed where they were made.
+    pub far: HashMap<TaskId, Returned>,
 }
 
 impl Homing {
@@ -88,6 +98,15 @@ impl Homing {
         }
     }
 
+    /// A task's result does not come.
+    pub fn give_up(&mut self, task: TaskId) {
+        let is_its = |answer: &&mut Answer| answer.returned.task == task;
+        let found = self.answers.iter_mut().find(|(_, answer)| is_its(answer));
+        if let Some(key) = found.map(|(&key, _)| key) {
+            self.answers.remove(&key);
+        }
+    }
+
     /// An answer has no use for what it names.
     fn abandon(&mut self, peer: PeerId, key: u64) {
         self.answers.remove(&key);
@@ -112,42 +131,103 @@ impl Inner {
         if !self.core.awaits(peer, returned.task, returned.attempt) {
             return self.let_go_of(peer, parted);
         }
-        let key = self.lanes.homing.next;
-        self.lanes.homing.next += 1;
-        match self.expect((peer, key), returned, parted) {
-            Ok(answer) if answer.missing == 0 => self.result_came(peer, answer),
-            Ok(answer) => drop(self.lanes.homing.answers.insert(key, answer)),
-            Err(error) => {
-                self.lanes.homing.abandon(peer, key);
-                self.let_go_of(peer, parted);
-                let raised = format!("\0{error}").into_bytes();
-                self.end_awaited(peer, returned, PeerEnd::Raised(raised.into()));
-            }
+        let taken = if self.stays(returned.task) {
+            self.leave_there(peer, returned, parted)
+        } else {
+            let parts = parted.parts.iter().map(|part| match part {
+                Part::Bytes(bytes) => self.lanes.arena.store(bytes).map(Source::Here),
+                Part::Blob(name) => Ok(Source::Named(*name)),
+            });
+            let parts = parts.collect::<Result<Vec<_>, _>>();
+            parts.and_then(|parts| self.expect(peer, returned, (parted.bytes, parts), false))
+        };
+        if let Err(error) = taken {
+            self.let_go_of(peer, parted);
+            self.fail_for_memory(peer, returned, &error);
         }
     }
 
-    /// Makes room for what an answer names.
+    /// Gets a result home that stayed where it was made.
+    pub(super) fn fetch_result(&mut self, peer: PeerId, returned: Returned, bundle: &Bundle) {
+        let source = |(part, name): (&BlockPart, Option<BlobName>)| {
+            name.map_or_else(|| Source::Here(part.clone()), Source::Named)
+        };
+        let parts = bundle.named_parts().map(source).collect();
+        if let Err(error) = self.expect(peer, returned, (bundle.bytes(), parts), true) {
+            self.fail_for_memory(peer, returned, &error);
+        }
+    }
+
+    fn fail_for_memory(&mut self, peer: PeerId, returned: Returned, error: &ArenaError) {
+        let raised = format!("\0{error}").into_bytes();
+        self.end_awaited(peer, returned, PeerEnd::Raised(raised.into()));
+    }
+
+    /// Makes room for a result, and asks for what does not come by itself.
     fn expect(
         &mut self,
-        (peer, key): (PeerId, u64),
+        peer: PeerId,
         returned: Returned,
-        parted: &Parted<'_>,
-    ) -> Result<Answer, ArenaError> {
-        let (mut parts, mut names, mut missing) = (Vec::new(), Vec::new(), 0);
-        for part in &parted.parts {
-            let (part, name) = match part {
-                Part::Bytes(bytes) => (self.lanes.arena.store(bytes)?, None),
-                Part::Blob(name) => {
-                    let held = self.lanes.giving.part(name.digest);
-                    let held = held.filter(|part| !part.is_exposed()).cloned();
-                    missing += usize::from(held.is_none());
-                    (held.map_or_else(|| self.lanes.place_for((peer, key), name), Ok)?, Some(*name))
-                }
+        (bytes, sources): (&[u8], Vec<Source>),
+        was_far: bool,
+    ) -> Result<(), ArenaError> {
+        let key = self.lanes.homing.next;
+        self.lanes.homing.next += 1;
+        let asks = was_far || self.core.may_stay(returned.task);
+        let (parts, names) = (Vec::new(), Vec::new());
+        let mut answer =
+            Answer { returned, bytes: bytes.into(), parts, names, missing: 0, was_far };
+        for source in sources {
+            let (part, name) = match source {
+                Source::Here(part) => (part, None),
+                Source::Named(name) => match self.place_for((peer, key), name, asks) {
+                    Ok((part, is_here)) => {
+                        answer.missing += usize::from(!is_here);
+                        (part, Some(name))
+                    }
+                    Err(error) => {
+                        self.lanes.homing.abandon(peer, key);
+                        return Err(error);
+                    }
+                },
             };
-            parts.push(part);
-            names.push(name);
+            answer.parts.push(part);
+            answer.names.push(name);
         }
-        Ok(Answer { returned, bytes: parted.bytes.into(), parts, names, missing })
+        if answer.missing == 0 {
+            self.result_came(peer, answer);
+        } else {
+            self.lanes.homing.answers.insert(key, answer);
+        }
+        Ok(())
+    }
+
+    /// The block of a named part of a result, for one more answer; and whether its bytes are here. `asks`: it does not come
+    /// by itself.
+    fn place_for(
+        &mut self,
+        (peer, key): (PeerId, u64),
+        name: BlobName,
+        asks: bool,
+    ) -> Result<(BlockPart, bool), ArenaError> {
+        let held = self.lanes.giving.part(name.digest);
+        if let Some(part) = held.filter(|part| !part.is_exposed()) {
+            return Ok((part.clone(), true));
+        }
+        let Lanes { homing, arena, .. } = &mut self.lanes;
+        let place = (peer, name.digest);
+        if let Some(coming) = homing.coming.get_mut(&place) {
+            coming.answers.push(key);
+            return Ok((coming.part.clone(), false));
+        }
+        let part = arena.reserve(usize::try_from(name.size).unwrap_or(usize::MAX))?;
+        let coming = Coming { part: part.clone(), received: 0, answers: vec![key] };
+        homing.coming.insert(place, coming);
+        if asks {
+            let (shortfall, text) = (Shortfall::None, String::new());
+            self.say_blob(peer, &BlobMessage::Need { name, received: 0, shortfall, text });
+        }
+        Ok((part, false))
     }
 
     /// Takes in bytes of results.
@@ -159,10 +239,12 @@ impl Inner {
 
     /// All of a result is here.
     fn result_came(&mut self, peer: PeerId, answer: Answer) {
-        let Answer { returned, bytes, mut parts, names, .. } = answer;
+        let Answer { returned, bytes, mut parts, names, was_far, .. } = answer;
         for (part, name) in parts.iter_mut().zip(&names) {
-            if let Some(name) = *name {
-                *part = self.lanes.giving.hold(name, part.clone());
+            let Some(name) = *name else { continue };
+            *part = self.lanes.giving.hold(name, part.clone());
+            // Of one that had stayed that is known, and said when its names go.
+            if !was_far {
                 self.lanes.giving.spread.made(peer, name.digest);
                 self.say_blob(peer, &BlobMessage::Received { digest: name.digest });
             }
@@ -172,7 +254,7 @@ impl Inner {
         self.end_awaited(peer, returned, PeerEnd::Returned(payload));
     }
 
-    fn end_awaited(&mut self, peer: PeerId, returned: Returned, end: PeerEnd) {
+    pub(super) fn end_awaited(&mut self, peer: PeerId, returned: Returned, end: PeerEnd) {
         let Returned { task, attempt, tags } = returned;
         let now = self.lanes.now();
         let answer = PeerAnswer { task, attempt, end, tags };
@@ -186,26 +268,6 @@ impl Inner {
                 self.say_blob(peer, &BlobMessage::Received { digest });
             }
         }
-    }
-}
-
-impl Lanes {
-    /// The block that a result comes to, for one more answer.
-    fn place_for(
-        &mut self,
-        (peer, key): (PeerId, u64),
-        name: &BlobName,
-    ) -> Result<BlockPart, ArenaError> {
-        let coming = match self.homing.coming.entry((peer, name.digest)) {
-            Entry::Occupied(coming) => coming.into_mut(),
-            Entry::Vacant(place) => {
-                let size = usize::try_from(name.size).unwrap_or(usize::MAX);
-                let part = self.arena.reserve(size)?;
-                place.insert(Coming { part, received: 0, answers: Vec::new() })
-            }
-        };
-        coming.answers.push(key);
-        Ok(coming.part.clone())
     }
 }
 
@@ -228,7 +290,9 @@ mod tests {
             let returned =
                 Returned { task: TaskId::new(9, 9), attempt: Attempt(0), tags: Tags::default() };
             let (bytes, parts, names) = (Box::default(), vec![part.clone()], vec![None]);
-            homing.answers.insert(key, Answer { returned, bytes, parts, names, missing: 1 });
+            homing
+                .answers
+                .insert(key, Answer { returned, bytes, parts, names, missing: 1, was_far: false });
         }
         homing
     }

@@ -1,12 +1,15 @@
 //! Large results of a lease's engine: they get names before they are answered, and are kept until whoever asked for them
 //! has all bytes.
 //!
-//! The answer names them, and the bytes follow it over the same link, a piece at a time. Meanwhile, and for as long as
-//! there is room, other nodes can fetch them here, and tasks that are sent here have them.
+//! The answer names them, and the bytes follow it over the same link, a piece at a time; where the result may stay they do so
+//! once they are asked for, and may have been moved to disk before. Meanwhile, and for as long as there is room, other nodes
+//! can fetch them here, and tasks that are sent here have them.
 
 use gristmill_core::Outcome;
-use gristmill_shm::BlockPart;
 use gristmill_wire::{BlobName, Digest, PeerId, TaskId};
+
+use gristmill_store::Want;
+use gristmill_wire::peer::BlobMessage;
 
 use super::depot::{Named, Order, Unnamed};
 use super::naming::is_blob;
@@ -26,13 +29,15 @@ impl Taking {
     }
 
     /// A blob is named in one more answer.
-    fn keep(&mut self, digest: Digest, part: &BlockPart) {
-        self.kept.entry(digest).or_insert_with(|| (part.clone(), 0)).1 += 1;
+    fn keep(&mut self, digest: Digest) {
+        self.store.pin(digest);
+        *self.kept.entry(digest).or_insert(0) += 1;
     }
 
     /// A blob need not be kept for one answer; says whether for none any more.
     fn let_go(&mut self, digest: Digest) -> bool {
-        let Some((_, answers)) = self.kept.get_mut(&digest) else { return false };
+        let Some(answers) = self.kept.get_mut(&digest) else { return false };
+        self.store.unpin(digest);
         *answers -= 1;
         let is_last = *answers == 0;
         if is_last {
@@ -63,19 +68,67 @@ impl Inner {
         if let Some(taking) = &mut self.lanes.taking {
             taking.unnamed -= 1;
         }
-        let Some(peer) = self.answer_named(*task, *place, names) else { return };
+        let Some((peer, may_stay)) = self.answer_named(*task, *place, names) else { return };
         self.open_depot(peer);
         for (part, name) in parts.iter().zip(names) {
             let Some(BlobName { digest, .. }) = *name else { continue };
             if let Some(taking) = &mut self.lanes.taking {
-                taking.keep(digest, part);
+                taking.keep(digest);
             }
-            if let Some(link) = self.lanes.links.get_mut(peer)
+            if !may_stay
+                && let Some(link) = self.lanes.links.get_mut(peer)
                 && link.feeds.given(digest).is_none()
             {
                 link.feeds.give(digest, part.clone(), 0);
             }
         }
+    }
+
+    /// A peer asks for a result that stayed, from a byte on.
+    pub(super) fn give_result(&mut self, peer: PeerId, name: BlobName, received: u64) {
+        let Some(taking) = &mut self.lanes.taking else { return };
+        let part = if taking.store.has(name.digest) {
+            taking.want(name).map_err(|error| error.to_string())
+        } else {
+            Err("it is not here any more".to_owned())
+        };
+        match part {
+            Ok(Want::Here(part)) => {
+                if let Some(link) = self.lanes.links.get_mut(peer) {
+                    link.feeds.give(name.digest, part, received);
+                    self.lanes.links.has_outgoing = true;
+                }
+            }
+            Ok(want) => {
+                if matches!(want, Want::OnDisk(_)) {
+                    taking.order(Order::Restore(name));
+                }
+                taking.asked.push((peer, name, received));
+            }
+            Err(text) => {
+                self.say_blob(peer, &BlobMessage::Dropped { digest: name.digest, text });
+            }
+        }
+    }
+
+    /// A blob has come back from disk: those that have asked for it get it.
+    pub(super) fn give_those_asked_for(&mut self, digest: Digest) {
+        for (peer, name, received) in self.take_asked(digest) {
+            self.give_result(peer, name, received);
+        }
+    }
+
+    /// A blob does not come back from disk: those that have asked for it learn why.
+    pub(super) fn lose_those_asked_for(&mut self, digest: Digest, text: &str) {
+        for (peer, ..) in self.take_asked(digest) {
+            let text = text.to_owned();
+            self.say_blob(peer, &BlobMessage::Dropped { digest, text });
+        }
+    }
+
+    fn take_asked(&mut self, digest: Digest) -> Vec<(PeerId, BlobName, u64)> {
+        let Some(taking) = &mut self.lanes.taking else { return Vec::new() };
+        taking.asked.extract_if(.., |(_, name, _)| name.digest == digest).collect()
     }
 
     /// A peer has all of a result, for one answer.

@@ -12,6 +12,7 @@ mod keeping;
 mod naming;
 mod options;
 mod placing;
+mod staying;
 mod taking;
 mod telling;
 mod traffic;

@@ -38,7 +38,9 @@ pub(crate) struct Taking {
     /// Results that get their names.
     pub unnamed: usize,
     /// Results that whoever asked for the tasks does not have yet; each with how many answers name it.
-    pub kept: HashMap<Digest, (BlockPart, usize)>,
+    pub kept: HashMap<Digest, usize>,
+    /// Results that were asked for and come back from disk, with who asked, and the bytes that are there.
+    pub asked: Vec<(PeerId, BlobName, u64)>,
 }
 
 impl Taking {
@@ -60,6 +62,7 @@ impl Taking {
             is_open: false,
             unnamed: 0,
             kept: HashMap::new(),
+            asked: Vec::new(),
         }
     }
 
@@ -89,7 +92,7 @@ impl Taking {
         Ok(part)
     }
 
-    fn want(&mut self, name: BlobName) -> Result<Want, ArenaError> {
+    pub(super) fn want(&mut self, name: BlobName) -> Result<Want, ArenaError> {
         self.store.want(name).or_else(|error| {
             let gone = self.store.make_room(name.size);
             let has_room = !gone.is_empty();

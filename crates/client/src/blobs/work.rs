@@ -33,18 +33,24 @@ impl Inner {
         let message = BlobMessage::read(kind, body)?.ok_or(FrameError::UnknownKind(kind as u8))?;
         match message {
             BlobMessage::Open { port } => self.note_address(peer, port),
+            BlobMessage::Need { name, received, .. } if self.lanes.taking.is_some() => {
+                self.give_result(peer, name, received);
+            }
             BlobMessage::Need { name, received, shortfall, .. } => {
                 self.lanes.giving.spread.need(peer, name, received, shortfall);
                 self.obey_spread();
             }
             BlobMessage::Have { digest, fetched } => self.note_blob(peer, digest, fetched),
             BlobMessage::Dropped { digest, text } => {
-                if self.lanes.taking.is_some() {
-                    // No pickle begins with a one: the layer above knows it for a sentence about an argument.
-                    self.refuse_blob(digest, &format!("\u{1}{text}"));
-                } else {
+                if self.lanes.taking.is_none() {
                     self.lanes.giving.spread.dropped(peer, digest);
+                    self.results_dropped(peer, digest, &text);
                     self.obey_spread();
+                } else if text.is_empty() {
+                    self.refuse_blob(digest, None);
+                } else {
+                    // No pickle begins with a one: the layer above knows it for a sentence about an argument.
+                    self.refuse_blob(digest, Some(&format!("\u{1}{text}")));
                 }
             }
             BlobMessage::Fetch { name, address } => {
@@ -80,7 +86,7 @@ impl Inner {
     /// A node is gone.
     pub(crate) fn giver_left(&mut self, peer: PeerId) {
         self.lanes.giving.addresses.remove(&peer);
-        self.lanes.homing.forget(peer);
+        self.results_left(peer);
         self.lanes.giving.spread.leave(peer);
         self.obey_spread();
     }
@@ -128,9 +134,10 @@ impl Inner {
                     self.say_blob(node, &BlobMessage::Fetch { name, address });
                 }
                 Step::Dismiss { node, name } => {
-                    let (digest, text) = (name.digest, "no task needs it".to_owned());
+                    let (digest, text) = (name.digest, String::new());
                     self.say_blob(node, &BlobMessage::Dropped { digest, text });
                 }
+                Step::Bring { name } => self.bring_blob(name.digest),
                 Step::Refuse { node, name } => {
                     self.cease(node, name.digest);
                     let (digest, text) = (name.digest, changed(name.size));
@@ -208,14 +215,16 @@ impl Inner {
         }
     }
 
-    /// A blob cannot be had: whoever waits for it raises this.
-    fn refuse_blob(&mut self, digest: Digest, raised: &str) {
+    /// A blob cannot be had: whoever waits for it raises this; without it, there is no such blob, and they come back
+    /// unstarted.
+    fn refuse_blob(&mut self, digest: Digest, raised: Option<&str>) {
         let Some(taking) = &mut self.lanes.taking else { return };
         taking.store.give_up(digest);
         taking.order(Order::Forget(digest));
         if let Some(awaited) = taking.awaited.remove(&digest) {
             let now = self.lanes.now();
-            self.core.break_promise(awaited.promise, raised.as_bytes(), now, &mut self.lanes);
+            let raised = raised.map(str::as_bytes);
+            self.core.break_promise(awaited.promise, raised, now, &mut self.lanes);
         }
     }
 
@@ -223,18 +232,24 @@ impl Inner {
     pub(crate) fn take_depot_news(&mut self, now: u64) {
         let Some(taking) = &mut self.lanes.taking else { return };
         for (digest, text) in std::mem::take(&mut taking.hopeless) {
-            self.refuse_blob(digest, &format!("\0{text}"));
+            self.refuse_blob(digest, Some(&format!("\0{text}")));
         }
         for news in self.lanes.taking.as_ref().map(Taking::take_news).unwrap_or_default() {
             match news {
-                News::Here { digest, fetched } => self.blob_came(digest, fetched, now),
+                News::Here { digest, fetched } => {
+                    self.blob_came(digest, fetched, now);
+                    self.give_those_asked_for(digest);
+                }
                 News::Lacks { name, received, shortfall, text } => {
+                    self.lose_those_asked_for(name.digest, &text);
                     if let Some(peer) = self.awaiting_peer(name.digest) {
                         self.need(peer, name, received, (shortfall, text));
                     }
                 }
                 // Nor with a zero: a sentence about memory.
-                News::Refused(digest, text) => self.refuse_blob(digest, &format!("\0{text}")),
+                News::Refused(digest, text) => {
+                    self.refuse_blob(digest, Some(&format!("\0{text}")));
+                }
                 News::Named(named) => self.answer_by_name(&named),
                 News::Gone(mut digests) => {
                     // What was asked for again meanwhile is needed.

@@ -125,6 +125,7 @@ pub(super) trait Arrivals: LinkHome {
                 let Parts { core, port, .. } = self.parts();
                 core.peer_draining(peer, now, port);
                 port.say(peer, &Control::Drained);
+                self.peer_drains(peer);
             }
             Control::Drained => {
                 if let Some(link) = self.links_mut().get_mut(peer) {

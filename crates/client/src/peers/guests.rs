@@ -27,6 +27,8 @@ pub(super) struct Guest {
     attempt: Attempt,
     /// Its id here.
     ours: TaskId,
+    /// Its result is sent when it is asked for.
+    may_stay: bool,
 }
 
 /// Ids that a peer may give its functions: they are used again, so that no program comes near.
@@ -114,7 +116,7 @@ pub(super) trait GuestWork: LinkHome {
             self.accept_guest(peer, &message, (function, place), now)
         };
         let ours = accepted.unwrap_or(NO_TASK);
-        let guest = Guest { peer, epoch, theirs, attempt, ours };
+        let guest = Guest { peer, epoch, theirs, attempt, ours, may_stay: message.may_stay };
         self.parts().guests.entries[place as usize] = Some(guest);
         if accepted.is_none() {
             // No more are taken, or it names what is not here, or there is no memory for it: somebody else may have both.
@@ -302,13 +304,14 @@ pub(super) trait GuestWork: LinkHome {
         }
     }
 
-    /// Tells a peer what its task has returned, by name; gives the peer, if it still wants to know.
+    /// Tells a peer what its task has returned, by name; gives the peer, if it still wants to know, and whether it will ask
+    /// for the result.
     fn tell_named_end(
         &mut self,
         task: TaskId,
         place: u32,
         names: &[Option<BlobName>],
-    ) -> Option<PeerId> {
+    ) -> Option<(PeerId, bool)> {
         let guest = self.guests().get(place).copied().filter(|guest| guest.ours == task)?;
         let link = self.links().get(guest.peer);
         if link.is_none_or(|link| link.epoch != guest.epoch) {
@@ -317,7 +320,7 @@ pub(super) trait GuestWork: LinkHome {
         }
         self.answer(&guest, (EndKind::Returned, None), names);
         self.links_mut().get_mut(guest.peer)?.answered.push(place);
-        Some(guest.peer)
+        Some((guest.peer, guest.may_stay))
     }
 
     fn answer(

@@ -120,6 +120,9 @@ pub trait LinkHome: Sized {
     /// A peer came that runs tasks; `labels` are its owner's, as `name=value` lines.
     fn peer_came(&mut self, _peer: PeerId, _labels: &str) {}
 
+    /// A peer is about to leave.
+    fn peer_drains(&mut self, _peer: PeerId) {}
+
     /// A peer is gone.
     fn peer_left(&mut self, _peer: PeerId) {}
 

@@ -100,6 +100,10 @@ impl LinkHome for Inner {
         self.giver_came(peer, labels);
     }
 
+    fn peer_drains(&mut self, peer: PeerId) {
+        self.bring_all_home(Some(peer));
+    }
+
     fn peer_left(&mut self, peer: PeerId) {
         self.giver_left(peer);
     }

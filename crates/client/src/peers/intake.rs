@@ -228,13 +228,14 @@ pub trait LinkWork: LinkHome {
         self.tell_end(task, handle);
     }
 
-    /// Answers a peer's task whose result has got these names; gives the peer, if it is there.
+    /// Answers a peer's task whose result has got these names; gives the peer, if it is there, and whether it will ask for
+    /// the result.
     fn answer_named(
         &mut self,
         task: TaskId,
         place: u32,
         names: &[Option<BlobName>],
-    ) -> Option<PeerId> {
+    ) -> Option<(PeerId, bool)> {
         self.tell_named_end(task, place, names)
     }
 }

@@ -94,7 +94,7 @@ pub trait Sending: LinkPort {
             &mut link.out,
             name,
             limits(errand, now).as_ref(),
-            parent_count,
+            (parent_count, errand.may_stay),
             |out| {
                 for (parent, attempt, result) in errand.parents.clone() {
                     match result {

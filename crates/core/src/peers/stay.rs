@@ -33,6 +33,12 @@ impl Core {
         extra.budgets.loss_retries > 0 && extra.from == NO_PEER
     }
 
+    /// Whether the peer of a task was told that its result could stay there.
+    #[must_use]
+    pub fn may_stay(&self, task: TaskId) -> bool {
+        self.tasks.find(task).is_some_and(|index| self.could_stay(index))
+    }
+
     /// Whether the result of a task that is with a peer should stay there: others need it.
     #[must_use]
     pub fn should_stay(&self, task: TaskId) -> bool {

@@ -41,7 +41,7 @@ fn who_waits_for_a_broken_promise_fails_and_who_waits_for_those_does_not_run() {
     let promise = engine.core.promise();
     let (first, second) = (engine.submit_after(&[promise]), engine.submit_after(&[promise]));
     let behind = engine.submit_after(&[first]);
-    engine.core.break_promise(promise, b"why", engine.now, &mut engine.port);
+    engine.core.break_promise(promise, Some(b"why"), engine.now, &mut engine.port);
     let why = Payload::copy_from(b"why");
     for task in [first, second] {
         assert_eq!(engine.core.task(task).unwrap().outcome, Some(Outcome::Raised(&why)));
@@ -73,6 +73,6 @@ fn an_engine_that_breaks_down_gives_up_who_waits() {
     engine.core.poison("broken", engine.now, &mut engine.port);
     assert_eq!(engine.status(task), Some(Status::Refused));
     engine.core.audit();
-    engine.core.break_promise(promise, b"why", engine.now, &mut engine.port);
+    engine.core.break_promise(promise, Some(b"why"), engine.now, &mut engine.port);
     assert_eq!(engine.core.record_count(), 1);
 }

@@ -43,8 +43,12 @@ struct Member {
 #[derive(Debug)]
 pub(super) struct Blob {
     pub name: BlobName,
+    /// Tasks need it.
+    pub is_named: bool,
     /// The client has it.
     pub is_held: bool,
+    /// The client was told to get it.
+    pub is_sought: bool,
     /// How many get it from the client.
     takers: u32,
     /// How many have it, or are getting it, from the client.
@@ -60,7 +64,9 @@ impl Blob {
     pub fn new(name: BlobName) -> Self {
         Self {
             name,
+            is_named: false,
             is_held: false,
+            is_sought: false,
             takers: 0,
             copies: 0,
             members: BTreeMap::new(),
@@ -87,7 +93,26 @@ impl Blob {
 
     /// Whether nobody has it and nobody needs it.
     pub fn is_nowhere(&self) -> bool {
-        !self.is_held && self.members.is_empty()
+        !self.is_named && self.members.is_empty()
+    }
+
+    /// Whether somebody waits for it, nobody is getting it, and the client neither has it nor was told to get it.
+    pub fn is_stuck(&self) -> bool {
+        let is_waited_for = self.is_named && !self.waiting.is_empty();
+        let can_wait = self.is_held || self.is_sought;
+        is_waited_for && !can_wait && !self.members.keys().any(|&node| self.is_fed(node))
+    }
+
+    /// Whether a node is getting it from the client, or through others from a node that has all of it.
+    fn is_fed(&self, node: PeerId) -> bool {
+        let mut giver = node;
+        while let Some(Stage::From(above)) = self.stage(giver) {
+            match above {
+                Giver::Client => return true,
+                Giver::Node(above) => giver = above,
+            }
+        }
+        giver != node && self.stage(giver) == Some(Stage::Complete)
     }
 
     /// A node needs it; gives whom it was to get it from.

@@ -5,7 +5,8 @@
 //! reaches many nodes in hardly more time than one; each giver has at most so many takers of one blob at a time.
 //!
 //! Guarantees: who takes from whom is a tree at whose root is the client or somebody who has all of it; whoever lacks a
-//! blob that the client has gets it, whatever nodes die, refuse or lie, because the client gives it itself in the end.
+//! blob that the client has gets it, whatever nodes die, refuse or lie, because the client gives it itself in the end. One
+//! that it does not have it gets first, if nobody can be found who gives it.
 //! Pure: no clock, no bytes, no sockets.
 //!
 //! The takers of a giver are counted for each blob, not together: a node that takes slowly would keep others from blobs
@@ -108,6 +109,11 @@ pub enum Step {
         /// What.
         name: BlobName,
     },
+    /// The client is to get a blob that it does not have from a node that has it: those that need it cannot.
+    Bring {
+        /// What.
+        name: BlobName,
+    },
     /// A node cannot have a blob: what the client itself gives is not what it named.
     Refuse {
         /// Who.
@@ -194,14 +200,33 @@ impl Spread {
 
     /// The client has a blob.
     pub fn hold(&mut self, name: BlobName) {
-        self.blobs.entry(name.digest).or_insert_with(|| Blob::new(name)).is_held = true;
+        self.know(name);
+        self.set_held(name.digest, true);
         self.assign(name.digest);
+    }
+
+    /// Tasks need a blob that the client does not have: [`Spread::made`] says who has it.
+    pub fn know(&mut self, name: BlobName) {
+        self.blobs.entry(name.digest).or_insert_with(|| Blob::new(name)).is_named = true;
+    }
+
+    /// The client has a blob no more that tasks need.
+    pub fn let_go(&mut self, digest: Digest) {
+        self.set_held(digest, false);
+        self.assign(digest);
+    }
+
+    fn set_held(&mut self, digest: Digest, is_held: bool) {
+        if let Some(blob) = self.blobs.get_mut(&digest) {
+            blob.is_held = is_held;
+            blob.is_sought = false;
+        }
     }
 
     /// The client has a blob no more, as no task needs it: who waits for it is dismissed, and what is given already goes on.
     pub fn release(&mut self, digest: Digest) {
         let Some(blob) = self.blobs.get_mut(&digest) else { return };
-        blob.is_held = false;
+        (blob.is_named, blob.is_held) = (false, false);
         let name = blob.name;
         for node in blob.waiting() {
             self.steps.push(Step::Dismiss { node, name });
@@ -216,7 +241,7 @@ impl Spread {
             return;
         }
         let digest = name.digest;
-        let Some(blob) = self.blobs.get_mut(&digest).filter(|blob| blob.is_held) else {
+        let Some(blob) = self.blobs.get_mut(&digest).filter(|blob| blob.is_named) else {
             self.steps.push(Step::Dismiss { node, name });
             return self.remove(node, digest);
         };
@@ -312,6 +337,10 @@ impl Spread {
                 Giver::Client => Step::Give { node, digest, offset },
                 Giver::Node(giver) => Step::Fetch { node, name, giver },
             });
+        }
+        if blob.is_stuck() {
+            blob.is_sought = true;
+            self.steps.push(Step::Bring { name });
         }
     }
 

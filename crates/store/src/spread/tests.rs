@@ -196,6 +196,8 @@ enum Act {
     Make,
     /// It dies, and another one takes its place.
     Die,
+    /// The client lets go of the blob.
+    LetGo,
 }
 
 /// A node that needs the blob or has it.
@@ -211,6 +213,8 @@ struct Place {
 struct Model {
     spread: Spread,
     nodes: BTreeMap<u16, Place>,
+    /// The client has it.
+    is_held: bool,
 }
 
 impl Model {
@@ -218,6 +222,7 @@ impl Model {
         for step in self.spread.take_steps() {
             match step {
                 Step::Give { node, offset, .. } => {
+                    assert!(self.is_held, "it has it");
                     let place = self.nodes.get_mut(&node.0).expect("it asked");
                     assert_eq!(place.received, offset, "it goes on where it was");
                     place.giver = Some(Giver::Client);
@@ -227,6 +232,13 @@ impl Model {
                     place.giver = Some(Giver::Node(giver));
                 }
                 Step::Ask { node, .. } => self.ask(node.0, Shortfall::None),
+                Step::Bring { .. } => {
+                    assert!(!self.is_held, "it does not have it");
+                    // Where nobody has it any more it is made anew.
+                    self.is_held = true;
+                    self.spread.hold(NAME);
+                    self.obey();
+                }
                 Step::Dismiss { .. } => panic!("it is needed all the time"),
                 Step::Refuse { .. } => panic!("the client gives what it has named"),
             }
@@ -243,7 +255,8 @@ impl Model {
 
     fn has(&self, giver: Giver) -> u64 {
         match giver {
-            Giver::Client => SIZE,
+            Giver::Client if self.is_held => SIZE,
+            Giver::Client => 0,
             Giver::Node(node) => self.nodes.get(&node.0).map_or(0, |place| place.received),
         }
     }
@@ -285,6 +298,15 @@ impl Model {
                 self.spread.made(PeerId(node), NAME.digest);
                 self.obey();
             }
+            (Act::LetGo, _) => {
+                // What it gives goes on.
+                let gives = self.nodes.values().any(|place| place.giver == Some(Giver::Client));
+                if self.is_held && !gives {
+                    self.is_held = false;
+                    self.spread.let_go(NAME.digest);
+                    self.obey();
+                }
+            }
             (Act::Die, _) => {
                 self.nodes.remove(&node);
                 self.spread.leave(PeerId(node));
@@ -304,6 +326,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => Just(Act::Find),
         1 => Just(Act::Drop),
         1 => Just(Act::Make),
+        1 => Just(Act::LetGo),
         1 => Just(Act::Die),
     ]
 }
@@ -323,7 +346,7 @@ proptest! {
             Node { group, is_local: *is_local, ..Node::default() }
         };
         let abouts: Vec<Node> = abouts.iter().map(about).collect();
-        let mut model = Model { spread: spread(fanout, topology), nodes: BTreeMap::new() };
+        let mut model = Model { spread: spread(fanout, topology), nodes: BTreeMap::new(), is_held: true };
         for (node, about) in (0..).zip(&abouts) {
             model.spread.join(PeerId(node), about.clone());
         }

@@ -29,6 +29,8 @@ pub struct TaskMessage<'a> {
     pub function: FunctionId,
     /// Which placement of it this is.
     pub attempt: Attempt,
+    /// A large result may stay with whoever runs it, until it is asked for.
+    pub may_stay: bool,
     /// What else it asks for; none is all defaults.
     pub limits: Option<TaskLimits>,
     /// Results that its arguments name by index.
@@ -39,6 +41,8 @@ pub struct TaskMessage<'a> {
 
 /// The task has limits.
 const LIMITED: u64 = 1 << 40;
+/// A large result may stay.
+const MAY_STAY: u64 = 1 << 41;
 
 impl<'a> TaskMessage<'a> {
     /// Appends a task; `fill` appends `parent_count` results, then the arguments, with [`Parted::put_head`]. Gives the
@@ -48,12 +52,13 @@ impl<'a> TaskMessage<'a> {
         out: &mut Vec<u8>,
         (task, function, attempt): (TaskId, FunctionId, Attempt),
         limits: Option<&TaskLimits>,
-        parent_count: u16,
+        (parent_count, may_stay): (u16, bool),
         fill: impl FnOnce(&mut Vec<u8>),
     ) -> usize {
         let word = u64::from(function.0)
             | (u64::from(attempt.0) << 32)
             | if limits.is_some() { LIMITED } else { 0 }
+            | if may_stay { MAY_STAY } else { 0 }
             | (u64::from(parent_count) << 48);
         write_message(out, MessageKind::Task, |out| {
             put_words(out, [task.word(), word]);
@@ -101,6 +106,7 @@ impl<'a> TaskMessage<'a> {
             task: TaskId::from_word(task),
             function: FunctionId(word as u32),
             attempt: Attempt((word >> 32) as u8),
+            may_stay: word & MAY_STAY != 0,
             limits,
             parents,
             payload: Parted::read(&mut reader)?,
@@ -118,7 +124,7 @@ mod tests {
     fn golden_task() {
         let mut chunk = Vec::new();
         let name = (TaskId::new(5, 7), FunctionId(9), Attempt(2));
-        TaskMessage::write(&mut chunk, name, None, 0, |out| Parted::put_plain(out, b"ab"));
+        TaskMessage::write(&mut chunk, name, None, (0, false), |out| Parted::put_plain(out, b"ab"));
         let golden = [
             32, 0, 0, 0, 8, 0, 0, 0, 5, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 0,
             0, 0, 0, b'a', b'b', 0, 0, 0, 0, 0, 0,
@@ -138,7 +144,7 @@ mod tests {
         };
         let mut chunk = Vec::new();
         let name = (TaskId::new(1, 2), FunctionId(3), Attempt(4));
-        TaskMessage::write(&mut chunk, name, Some(&limits), 3, |out| {
+        TaskMessage::write(&mut chunk, name, Some(&limits), (3, true), |out| {
             Parted::put_plain(out, b"first");
             ParentResult::put_task(out, TaskId::new(6, 7), Attempt(8));
             Parted::put_head(out, b"second", 1);
@@ -149,6 +155,7 @@ mod tests {
         let task = TaskMessage::read(body).expect("it decodes");
         assert_eq!((task.task, task.function, task.attempt), name);
         assert_eq!((task.limits, task.payload.bytes), (Some(limits), b"arguments".as_slice()));
+        assert!(task.may_stay);
         let parents: Vec<_> = task.parents.map(|one| one.expect("it decodes")).collect();
         let value = |bytes, parts| ParentResult::Value(Parted { bytes, parts });
         assert_eq!(parents[0], value(b"first".as_slice(), Vec::new()));
