@@ -43,15 +43,14 @@ _OFTEN_NEEDED = (
 
 def main() -> None:
     """Serves a keeper until it hangs up, or runs as one worker if the command line names it."""
-    # A polling caller has a core of its own: the workers that poll beside it are no more than the other cores.
-    pollers = max(1, _native.cpu_count() - 1)
+    cores = _native.cpu_count()
     if len(sys.argv) > 2:
         slot, epoch = map(int, sys.argv[2].split("."))
         world = _world.enter(_read_all(5))
         keeper = int(os.environ["GRISTMILL_KEEPER"])
         _native.become_a_worker(keeper, os.getppid(), None, [3, 4, 5])
         _world.settle(world)
-        _work((slot, epoch), (3, 4), world, pollers, lambda: None)
+        _work((slot, epoch), (3, 4), world, cores, lambda: None)
     world = _world.enter(_read_all(6))
     _leave_if_threaded(world)
     zygote = _native.Zygote(3)
@@ -71,7 +70,7 @@ def main() -> None:
         os._exit(1)
     if worker is None:
         os._exit(0)
-    _work(worker, (4, 5), world, pollers, zygote.at_work)
+    _work(worker, (4, 5), world, cores, zygote.at_work)
 
 
 def _warm_up(modules: Iterator[str]) -> bool:
@@ -92,7 +91,7 @@ def _work(
     worker: tuple[int, int],
     memory: tuple[int, int],
     world: dict[str, Any],
-    pollers: int,
+    cores: int,
     tell: Callable[[], None],
 ) -> NoReturn:
     """Runs tasks until told to stop; never returns. ``tell`` is called once the initializer has returned."""
@@ -103,14 +102,22 @@ def _work(
         signal(_native.INTERRUPT_SIGNAL, _on_interrupt)
         if "GRISTMILL_NODE_CORES" in os.environ:
             importlib.import_module("gristmill._nodes.affinity").bind(slot)
-        spin_us = world["spin_us"] if slot < pollers else 0.0
-        _native.serve(*memory, slot, spin_us, lambda: _initialize(world, tell))
+        _native.serve(*memory, slot, _spin_us(world, slot, cores), lambda: _initialize(world, tell))
         code = 0
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
         _flush()
         os._exit(code)
+
+
+def _spin_us(world: dict[str, Any], slot: int, cores: int) -> float | None:
+    """How long a worker polls; ``None`` where there is only one core."""
+    if cores == 1:
+        return None
+    # A polling caller has a core of its own: the workers that poll beside it are no more than the other cores.
+    spin_us: float = world["spin_us"] if slot < cores - 1 else 0.0
+    return spin_us
 
 
 def _leave_if_threaded(world: dict[str, Any]) -> None:

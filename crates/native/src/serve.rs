@@ -34,7 +34,7 @@ pub fn become_a_worker(
     become_worker(&setup).map_err(|error| PyOSError::new_err(error.to_string()))
 }
 
-/// Runs `initialize`, says so to the client, and works until told to stop.
+/// Runs `initialize`, says so to the client, and works until told to stop. Without `spin_us` the worker never polls.
 ///
 /// # Errors
 /// `RuntimeError` when the rings are damaged; nothing when the initializer raised: the client is told.
@@ -44,7 +44,7 @@ pub fn serve(
     segment: RawFd,
     arena: RawFd,
     slot: u16,
-    spin_us: f64,
+    spin_us: Option<f64>,
     initialize: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
     let broken = |error: String| PyRuntimeError::new_err(error);
@@ -57,7 +57,9 @@ pub fn serve(
     let arena = WorkerArena::open(arena, gristmill_wire::SlotId(slot))
         .map_err(|error| broken(error.to_string()))?;
     let arena = Arc::new(arena);
-    let window = Duration::try_from_secs_f64(spin_us / 1e6).map_or(Window::Learned, Window::Fixed);
+    let window = spin_us.map_or(Window::Never, |spin_us| {
+        Duration::try_from_secs_f64(spin_us / 1e6).map_or(Window::Learned, Window::Fixed)
+    });
     let result_rest = segment.tick_scale().from_ns(RESULT_REST_NS);
     let options = WorkerOptions { window, stack_max: stack_max(), result_rest };
     let callee = PythonCallee::new(py, Arc::clone(&arena))?;

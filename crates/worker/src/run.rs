@@ -352,11 +352,12 @@ impl<C: Callee> Worker<C> {
 
     /// Polls for a while, then sleeps until the bell rings or `left` has passed.
     pub(crate) fn idle(&self, left: Duration) {
-        let is_stream = self.streak.take() >= STREAM;
+        let is_stream = self.streak.take() >= STREAM && self.options.window != Window::Never;
         for _ in 0..if is_stream { STREAM_PAUSES } else { 0 } {
             gristmill_sync::hint::spin_loop();
         }
-        for _ in 0..ATTACHED_POLLS {
+        let polls = if self.options.window == Window::Never { 0 } else { ATTACHED_POLLS };
+        for _ in 0..polls {
             if self.lane.borrow().tasks.has_record() {
                 return;
             }
@@ -384,15 +385,12 @@ impl<C: Callee> Worker<C> {
         let mut lane = self.lane.borrow_mut();
         let begun = Instant::now();
         let spin = self.gaps.get().window().min(left);
-        loop {
+        while begun.elapsed() < spin {
             for _ in 0..POLLS_PER_LOOK {
                 if lane.tasks.has_record() {
                     return;
                 }
                 gristmill_sync::hint::spin_loop();
-            }
-            if begun.elapsed() >= spin {
-                break;
             }
         }
         if lane.tasks.publish_tail() == Tail::Published && lane.tasks.writer_waits(self.mode) {

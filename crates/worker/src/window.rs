@@ -10,6 +10,8 @@ pub enum Window {
     Fixed(Duration),
     /// Until the next task should have come, as far as the last ones tell.
     Learned,
+    /// Not for a moment: whoever is to write the next task needs this core for it.
+    Never,
 }
 
 /// The longest learned window: a core is not kept busy for tasks that come more rarely.
@@ -50,6 +52,7 @@ impl Gaps {
     pub fn window(&self) -> Duration {
         match self.window {
             Window::Fixed(window) => window,
+            Window::Never => Duration::ZERO,
             Window::Learned if SLACK * self.mean <= LONGEST.as_secs_f64() => {
                 Duration::from_secs_f64(SLACK * self.mean).max(SHORTEST)
             }
@@ -90,5 +93,6 @@ mod tests {
         let mut known = Gaps::new(Window::Fixed(Duration::ZERO));
         known.observe(Duration::from_micros(1));
         assert_eq!(known.window(), Duration::ZERO);
+        assert_eq!(Gaps::new(Window::Never).window(), Duration::ZERO);
     }
 }
