@@ -9,8 +9,9 @@ use gristmill_core::{
     CancelMode, CancelOutcome, Core, Origin, Payload, Stats, Submission, SubmitError, TaskOptions,
 };
 use gristmill_keeper::{Commands, Events, KeeperOptions, LaunchError, launch};
-use gristmill_shm::{BlockPart, ClientArena, Segment, SegmentOptions};
+use gristmill_shm::{BlockPart, ClientArena, Segment, SegmentError, SegmentOptions};
 use gristmill_store::Spread;
+use gristmill_sync::barrier::BarrierMode;
 use gristmill_sync::futex::Woken;
 use gristmill_transport::{Rest, Sleeper};
 use gristmill_wire::{BlobName, FunctionId, TaskId};
@@ -71,11 +72,7 @@ impl Client {
     /// [`StartError`]: memory, processes or threads are not to be had.
     pub fn start(options: ClientOptions) -> Result<Arc<Self>, StartError> {
         let slot_count = options.core.slot_count();
-        let segment = Segment::create(&SegmentOptions {
-            slot_count: u16::try_from(slot_count.max(1)).unwrap_or(u16::MAX),
-            task_ring_size: options.ring_size,
-            result_ring_size: options.ring_size,
-        })?;
+        let segment = make_segment(&options, slot_count)?;
         let arena = ClientArena::create(u16::try_from(slot_count).unwrap_or(u16::MAX))?;
         let (mode, scale) = (segment.mode(), segment.tick_scale());
         let (commands, events) = launch(options.keeper_image, KeeperOptions::default())?;
@@ -523,7 +520,21 @@ impl Inner {
     }
 }
 
+/// Memory for the rings. Tasks that come over links come too rarely for a fence each to count, and find workers asleep; the
+/// call in its place, before each sleep, would interrupt the cores of all workers that run.
+fn make_segment(options: &ClientOptions, slot_count: usize) -> Result<Segment, SegmentError> {
+    let sizes = SegmentOptions {
+        slot_count: u16::try_from(slot_count.max(1)).unwrap_or(u16::MAX),
+        task_ring_size: options.ring_size,
+        result_ring_size: options.ring_size,
+    };
+    match options.links {
+        LinkUse::Inwards => Segment::create_with_mode(&sizes, BarrierMode::Fence),
+        LinkUse::None | LinkUse::Outwards => Segment::create(&sizes),
+    }
+}
+
 fn clone_descriptor(memory: &impl AsFd) -> Result<std::os::fd::OwnedFd, StartError> {
     let clone = memory.as_fd().try_clone_to_owned();
-    clone.map_err(|source| StartError::Segment(gristmill_shm::SegmentError::Create { source }))
+    clone.map_err(|source| StartError::Segment(SegmentError::Create { source }))
 }
