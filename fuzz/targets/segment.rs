@@ -66,7 +66,7 @@ fuzz_target!(|bytes: &[u8]| {
         let place = usize::from(input.short()) % (ALTERED / 8) * 8;
         head[place..place + 8].copy_from_slice(&input.word().to_le_bytes());
     }
-    if let Ok(opened) = Segment::open(memory(&head, size, seals)) {
+    if let Ok(opened) = Segment::open(memory(&head, size, seals), None) {
         assert!(seals != 0, "an unsealed file can be cut off under its mapping");
         let _ = (opened.tick_scale().to_ns(u64::MAX), opened.tick_scale().from_ns(u64::MAX));
         let count = opened.options().slot_count;

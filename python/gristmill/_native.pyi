@@ -308,8 +308,7 @@ def nested_submit(
 def nested_wait(is_done: Callable[[], bool], timeout: float | None) -> bool: ...
 def nested_watch(ticket: int) -> bool: ...
 def serve(
-    segment: int,
-    arena: int,
+    memory: tuple[int, int, int],
     slot: int,
     spin_us: float | None,
     initialize: Callable[[], str | None],

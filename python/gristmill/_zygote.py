@@ -1,8 +1,8 @@
 """The process that workers are forked from, and what a worker does before its first task.
 
-Descriptors: 3 the keeper's socket, 4 the segment with the rings, 5 the arena for large payloads, 6 the description of
-the caller's world. An interpreter started for one worker (``start="spawn"``) has the last three at 3, 4 and 5, and its
-name as the last argument.
+Descriptors: 3 the keeper's socket, 4 the segment with the rings, 5 the arena for large payloads, 6 the event that the
+client may sleep on, 7 the description of the caller's world. An interpreter started for one worker (``start="spawn"``)
+has the last four at 3 to 6, and its name as the last argument.
 
 All that this imports is on the way from a program's start to its first result, so it needs hardly more than what a bare
 interpreter has.
@@ -46,12 +46,12 @@ def main() -> None:
     cores = _native.cpu_count()
     if len(sys.argv) > 2:
         slot, epoch = map(int, sys.argv[2].split("."))
-        world = _world.enter(_read_all(5))
+        world = _world.enter(_read_all(6))
         keeper = int(os.environ["GRISTMILL_KEEPER"])
-        _native.become_a_worker(keeper, os.getppid(), None, [3, 4, 5])
+        _native.become_a_worker(keeper, os.getppid(), None, [3, 4, 5, 6])
         _world.settle(world)
-        _work((slot, epoch), (3, 4), world, cores, lambda: None)
-    world = _world.enter(_read_all(6))
+        _work((slot, epoch), (3, 4, 5), world, cores, lambda: None)
+    world = _world.enter(_read_all(7))
     _leave_if_threaded(world)
     zygote = _native.Zygote(3)
     gc.collect()
@@ -70,7 +70,7 @@ def main() -> None:
         os._exit(1)
     if worker is None:
         os._exit(0)
-    _work(worker, (4, 5), world, cores, zygote.at_work)
+    _work(worker, (4, 5, 6), world, cores, zygote.at_work)
 
 
 def _warm_up(modules: Iterator[str]) -> bool:
@@ -89,7 +89,7 @@ def _warm_up(modules: Iterator[str]) -> bool:
 
 def _work(
     worker: tuple[int, int],
-    memory: tuple[int, int],
+    memory: tuple[int, int, int],
     world: dict[str, Any],
     cores: int,
     tell: Callable[[], None],
@@ -102,7 +102,7 @@ def _work(
         signal(_native.INTERRUPT_SIGNAL, _on_interrupt)
         if "GRISTMILL_NODE_CORES" in os.environ:
             importlib.import_module("gristmill._nodes.affinity").bind(slot)
-        _native.serve(*memory, slot, _spin_us(world, slot, cores), lambda: _initialize(world, tell))
+        _native.serve(memory, slot, _spin_us(world, slot, cores), lambda: _initialize(world, tell))
         code = 0
     except BaseException:
         sys.excepthook(*sys.exc_info())

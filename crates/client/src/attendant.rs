@@ -26,6 +26,9 @@ const LISTEN: Duration = Duration::from_millis(20);
 pub(crate) fn run(client: &Arc<Client>) {
     gristmill_sync::signals::block_all();
     while attend(client) {}
+    if let Some(taking) = &mut client.lock().lanes.taking {
+        taking.close();
+    }
 }
 
 /// One round: park, wait a while, or lead. False when the client has ended.

@@ -9,7 +9,7 @@ use gristmill_core::{
     CancelMode, CancelOutcome, Core, Origin, Payload, Stats, Submission, SubmitError, TaskOptions,
 };
 use gristmill_keeper::{Commands, Events, KeeperOptions, LaunchError, launch};
-use gristmill_shm::{BlockPart, ClientArena, Segment, SegmentError, SegmentOptions};
+use gristmill_shm::{BlockPart, ClientArena, Event, Segment, SegmentError, SegmentOptions};
 use gristmill_store::Spread;
 use gristmill_sync::barrier::BarrierMode;
 use gristmill_sync::futex::Woken;
@@ -61,8 +61,6 @@ pub struct Client {
     /// Told when every process is gone.
     ended: Condvar,
     callback_wake: Arc<Condvar>,
-    /// What whoever looks after links sleeps on.
-    sleeper: Option<Arc<Sleeper>>,
 }
 
 impl Client {
@@ -76,10 +74,6 @@ impl Client {
         let arena = ClientArena::create(u16::try_from(slot_count).unwrap_or(u16::MAX))?;
         let (mode, scale) = (segment.mode(), segment.tick_scale());
         let (commands, events) = launch(options.keeper_image, KeeperOptions::default())?;
-        let mut descriptors = vec![clone_descriptor(&segment)?, clone_descriptor(&arena)?];
-        descriptors.extend(options.descriptors);
-        let shape = (options.spawn_fresh, slot_count);
-        let tree = Tree::new(commands, options.program, descriptors, shape);
         let mut core = options.core;
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         core.ticks_per_second = scale.ticks_per_second();
@@ -90,9 +84,16 @@ impl Client {
                 Some(Arc::new(Sleeper::new().map_err(StartError::Sleeper)?))
             }
         };
+        let event = match &sleeper {
+            Some(sleeper) => clone_descriptor(&sleeper.event())?,
+            None => Event::create()?,
+        };
+        let mut descriptors = vec![clone_descriptor(&segment)?, clone_descriptor(&arena)?, event];
+        descriptors.extend(options.descriptors);
+        let shape = (options.spawn_fresh, slot_count);
+        let tree = Tree::new(commands, options.program, descriptors, shape);
         let links = Links::new(sleeper.clone(), options.links == LinkUse::Inwards);
-        let leader_sleeper = links.leader_sleeper().cloned();
-        let shared = Arc::new(Shared::new(Arc::new(segment), mode, leader_sleeper));
+        let shared = Arc::new(Shared::new(Arc::new(segment), mode, sleeper.clone()));
         let mut lanes = Lanes::new(slot_count, (mode, scale), arena.clone(), links);
         let BlobOptions { spread, limits, sibling } = options.blobs;
         lanes.giving.spread = Spread::new(spread);
@@ -113,7 +114,6 @@ impl Client {
             keeper_image: options.keeper_image,
             attendant: Condvar::new(),
             ended: Condvar::new(),
-            sleeper,
         });
         client.start_threads(events)?;
         Ok(client)
@@ -127,11 +127,6 @@ impl Client {
             builder.spawn(body).map(drop).map_err(StartError::Thread)
         };
         spawn("gristmill-attendant", Box::new(move || crate::attendant::run(&attended)))?;
-        if let Some(sleeper) = self.sleeper.clone().filter(|_| self.shared.sleeper.is_none()) {
-            let carried = Arc::clone(self);
-            let body = move || crate::peers::run_courier(&carried, &sleeper);
-            spawn("gristmill-courier", Box::new(body))?;
-        }
         spawn("gristmill-watcher", Box::new(move || crate::watcher::run(&watched, events)))
     }
 
@@ -155,16 +150,17 @@ impl Client {
     }
 
     pub(crate) fn sleep_on_bell(&self, left: Duration, still_empty: impl FnMut() -> bool) -> Woken {
-        match &self.shared.sleeper {
-            None => {
-                self.shared.segment.client_bell().sleep(self.shared.mode, still_empty, Some(left))
-            }
-            // Level-triggered: what is there already ends the sleep at once.
-            Some(sleeper) => match sleeper.sleep(&mut Vec::new(), Some(left)) {
-                Ok(Rest::Interrupted) => Woken::Interrupted,
-                Ok(Rest::TimedOut) => Woken::TimedOut,
-                Ok(_) | Err(_) => Woken::Notified,
-            },
+        let Shared { segment, mode, sleeper, .. } = &*self.shared;
+        let Some(sleeper) = sleeper else {
+            return segment.client_bell().sleep(*mode, still_empty, Some(left));
+        };
+        // Level-triggered: what is there already ends the sleep at once.
+        let sleep = |left| sleeper.sleep(&mut Vec::new(), left);
+        match segment.client_bell().sleep_elsewhere(*mode, still_empty, Some(left), sleep) {
+            None => Woken::Changed,
+            Some(Ok(Rest::Interrupted)) => Woken::Interrupted,
+            Some(Ok(Rest::TimedOut)) => Woken::TimedOut,
+            Some(Ok(_) | Err(_)) => Woken::Notified,
         }
     }
 
@@ -261,7 +257,7 @@ impl Client {
             inner.attend_in_passing();
             return Some(ended);
         }
-        if inner.lanes.links.leader_sleeper().is_some() {
+        if inner.lanes.links.sleeper().is_some() {
             return None;
         }
         inner.drain();
@@ -521,7 +517,8 @@ impl Inner {
 }
 
 /// Memory for the rings. Tasks that come over links come too rarely for a fence each to count, and find workers asleep; the
-/// call in its place, before each sleep, would interrupt the cores of all workers that run.
+/// call in its place, before each sleep, would interrupt the cores of all workers that run. A program whose workers are all
+/// on other nodes has nobody to interrupt.
 fn make_segment(options: &ClientOptions, slot_count: usize) -> Result<Segment, SegmentError> {
     let sizes = SegmentOptions {
         slot_count: u16::try_from(slot_count.max(1)).unwrap_or(u16::MAX),
@@ -529,8 +526,10 @@ fn make_segment(options: &ClientOptions, slot_count: usize) -> Result<Segment, S
         result_ring_size: options.ring_size,
     };
     match options.links {
-        LinkUse::Inwards => Segment::create_with_mode(&sizes, BarrierMode::Fence),
-        LinkUse::None | LinkUse::Outwards => Segment::create(&sizes),
+        LinkUse::None => Segment::create(&sizes),
+        LinkUse::Outwards | LinkUse::Inwards => {
+            Segment::create_with_mode(&sizes, BarrierMode::Fence)
+        }
     }
 }
 

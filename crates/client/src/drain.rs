@@ -39,9 +39,9 @@ impl Inner {
             }
         }
         self.nested_flush();
-        let looks_after_links = self.lanes.links.leader_sleeper().is_some();
-        if looks_after_links {
+        if self.lanes.links.sleeper().is_some() {
             count += self.drain_links();
+            self.take_depot_news(now);
             self.lanes.links.has_outgoing |= count > 0 || self.lanes.links.waits_for_room;
         }
         if self.core.next_wake(now).is_some_and(|wake| wake <= now) {
@@ -51,7 +51,7 @@ impl Inner {
             self.attended();
         }
         self.settle();
-        if self.lanes.links.has_courier && self.lanes.links.is_used() {
+        if self.lanes.links.is_lease && self.lanes.links.is_used() {
             self.tell_surplus(now);
         }
         if self.lanes.links.has_outgoing {

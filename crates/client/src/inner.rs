@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     pub mode: BarrierMode,
     /// Counts up when waiting threads should look anew, whatever the rings say.
     kicks: AtomicU64,
-    /// What the leader sleeps on, where that is not the bell.
+    /// What the leader sleeps on, where it waits for links too.
     pub sleeper: Option<Arc<Sleeper>>,
 }
 
@@ -300,7 +300,7 @@ impl Inner {
     /// How long nothing is due.
     pub fn next_wake(&mut self) -> Option<Duration> {
         let now = self.lanes.read_clock();
-        let link_wake = if self.lanes.links.has_courier { None } else { self.next_link_wake() };
+        let link_wake = self.next_link_wake();
         let wake = self.core.next_wake(now).into_iter().chain(link_wake).min();
         let wake = wake.map(|at| Duration::from_nanos(at.saturating_sub(now)));
         if !self.nested.has_backlog() {

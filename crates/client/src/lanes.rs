@@ -234,7 +234,7 @@ impl Lanes {
         let watch = |lane: &Lane| lane.ends.results.watch();
         let lanes = self.lanes[..self.end].iter().flatten();
         let rings = lanes.filter(|lane| !lane.is_corrupt).map(watch).collect();
-        Watch { rings, sleeper: self.links.leader_sleeper().cloned() }
+        Watch { rings, sleeper: self.links.sleeper().cloned() }
     }
 
     /// Whether a worker is to be told of blocks.
@@ -352,11 +352,16 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Whether something is there, by a load or two per ring.
+    /// Whether a worker has written something, by a load or two per ring.
+    #[inline]
+    pub fn has_record(&self) -> bool {
+        self.rings.iter().any(RingWatch::has_record)
+    }
+
+    /// Whether anything is there.
     #[inline]
     pub fn has_arrived(&self) -> bool {
-        self.rings.iter().any(RingWatch::has_record)
-            || self.sleeper.as_ref().is_some_and(|sleeper| sleeper.is_ready())
+        self.has_record() || self.sleeper.as_ref().is_some_and(|sleeper| sleeper.is_ready())
     }
 }
 

@@ -13,7 +13,7 @@ use crate::blobs::BlobOptions;
 pub struct ClientOptions {
     /// Budgets, limits and sizes of the task graph.
     pub core: Config,
-    /// What a zygote, or a fresh worker, is. Segment and arena are its first descriptors
+    /// What a zygote, or a fresh worker, is. Segment, arena and event are its first descriptors
     /// behind its control socket.
     pub program: Program,
     /// Further descriptors that it gets.

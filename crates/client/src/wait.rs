@@ -219,6 +219,14 @@ impl Client {
         mut inner: MutexGuard<'a, Inner>,
         left: Duration,
     ) -> (MutexGuard<'a, Inner>, bool) {
+        if std::mem::take(&mut inner.lanes.links.has_more) {
+            drop(inner);
+            // Others wait for the mutex.
+            std::thread::yield_now();
+            inner = self.lock();
+            inner.drain();
+            return (inner, false);
+        }
         if let Some(nap) = inner.nap_length(self.cores()) {
             inner = self.nap(inner, nap.min(left));
             inner.drain();
@@ -229,7 +237,7 @@ impl Client {
         let left = inner.next_wake().map_or(left, |wake| left.min(wake));
         inner.lanes.links.forget_calls();
         drop(inner);
-        let woken = self.sleep_on_bell(left, || !watch.has_arrived() && self.kicks() == kicks);
+        let woken = self.sleep_on_bell(left, || !watch.has_record() && self.kicks() == kicks);
         inner = self.lock();
         inner.drain();
         (inner, woken == Woken::Interrupted)

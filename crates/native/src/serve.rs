@@ -34,23 +34,25 @@ pub fn become_a_worker(
     become_worker(&setup).map_err(|error| PyOSError::new_err(error.to_string()))
 }
 
-/// Runs `initialize`, says so to the client, and works until told to stop. Without `spin_us` the worker never polls.
+/// Runs `initialize`, says so to the client, and works until told to stop. `memory` is the segment, the arena and the client's
+/// event. Without `spin_us` the worker never polls.
 ///
 /// # Errors
 /// `RuntimeError` when the rings are damaged; nothing when the initializer raised: the client is told.
 #[pyfunction]
 pub fn serve(
     py: Python<'_>,
-    segment: RawFd,
-    arena: RawFd,
+    memory: (RawFd, RawFd, RawFd),
     slot: u16,
     spin_us: Option<f64>,
     initialize: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
     let broken = |error: String| PyRuntimeError::new_err(error);
     // SAFETY: the zygote hands over descriptors that are its own.
-    let (segment, arena) = unsafe { (OwnedFd::from_raw_fd(segment), OwnedFd::from_raw_fd(arena)) };
-    let segment = Segment::open(segment).map_err(|error| broken(error.to_string()))?;
+    let open = |descriptor| unsafe { OwnedFd::from_raw_fd(descriptor) };
+    let (segment, arena, event) = (open(memory.0), open(memory.1), open(memory.2));
+    let segment =
+        Segment::open(segment, Some(event.into())).map_err(|error| broken(error.to_string()))?;
     let lane = segment
         .worker_lane(gristmill_wire::SlotId(slot))
         .map_err(|error| broken(error.to_string()))?;

@@ -8,8 +8,8 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// Descriptors that no program run by a task may inherit: the segment, the arena, the caller's world.
-const CLOSE_ON_EXEC: [RawFd; 3] = [4, 5, 6];
+/// Descriptors that no program run by a task may inherit: the segment, the arena, the client's event, the caller's world.
+const CLOSE_ON_EXEC: [RawFd; 4] = [4, 5, 6, 7];
 
 /// The zygote of a keeper; becomes the worker in the processes that it forks.
 #[pyclass(name = "Zygote", module = "gristmill._native")]

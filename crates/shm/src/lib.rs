@@ -30,6 +30,6 @@ pub use ring::{
 };
 #[cfg(not(gristmill_loom))]
 pub use segment::{
-    ClientControl, ClientLane, MappedWords, RINGS_PER_SLOT, Segment, SegmentError, SegmentOptions,
-    WorkerControl, WorkerLane,
+    ClientBell, ClientControl, ClientLane, Event, MappedWords, RINGS_PER_SLOT, Segment,
+    SegmentError, SegmentOptions, WorkerControl, WorkerLane,
 };

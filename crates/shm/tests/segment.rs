@@ -14,7 +14,7 @@ const OPTIONS: SegmentOptions =
 
 fn reopen(segment: &Segment) -> Segment {
     let descriptor = segment.as_fd().try_clone_to_owned().expect("a descriptor is free");
-    Segment::open(descriptor).expect("it is a segment")
+    Segment::open(descriptor, None).expect("it is a segment")
 }
 
 /// A worker that answers each task with its word + 1, in batches, until it is told to leave.
@@ -213,14 +213,14 @@ fn memory(bytes: &[u8], seals: i32) -> OwnedFd {
 #[test]
 fn what_is_not_a_segment_is_refused() {
     let pipe = std::io::pipe().expect("descriptors are free").0;
-    let error = Segment::open(pipe.into()).expect_err("a pipe is not memory");
+    let error = Segment::open(pipe.into(), None).expect_err("a pipe is not memory");
     assert_eq!(error.code(), "segment_not_memory");
-    let error = Segment::open(memory(&[0; 8192], 0)).expect_err("it can shrink");
+    let error = Segment::open(memory(&[0; 8192], 0), None).expect_err("it can shrink");
     assert_eq!(error.code(), "segment_not_sealed");
     let sealed = libc::F_SEAL_SHRINK;
-    let error = Segment::open(memory(&[0; 100], sealed)).expect_err("it is too small");
+    let error = Segment::open(memory(&[0; 100], sealed), None).expect_err("it is too small");
     assert_eq!(error.code(), "segment_wrong_size");
-    let error = Segment::open(memory(&[1; 8192], sealed)).expect_err("it has no magic");
+    let error = Segment::open(memory(&[1; 8192], sealed), None).expect_err("it has no magic");
     assert_eq!(error.code(), "segment_not_one");
 }
 
@@ -235,7 +235,7 @@ fn any_changed_header_word_is_refused_or_harmless() {
         for value in [0, 3, 1 << 63, u64::MAX] {
             let mut changed = bytes.clone();
             changed[word * 8..][..8].copy_from_slice(&u64::to_le_bytes(value));
-            let opened = Segment::open(memory(&changed, libc::F_SEAL_SHRINK));
+            let opened = Segment::open(memory(&changed, libc::F_SEAL_SHRINK), None);
             // The size of the whole is not read: it follows from the others.
             assert!(opened.is_err() || word == 9, "word {word} as {value:#x} is accepted");
         }

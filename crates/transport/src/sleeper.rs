@@ -7,11 +7,12 @@
 //! descriptor only where the word said *asleep*: calling somebody who is awake, or called already, is one atomic exchange.
 //! The sleeper sets *asleep* only where the word says *awake*, so that a call before that is seen at once and one after it
 //! comes through the descriptor: none is lost. A write that comes late, after the sleeper rose for another reason, wakes
-//! the next sleep for nothing.
+//! the next sleep for nothing. The descriptor alone is edge triggered: each write ends one sleep, and nobody has to read it.
+//! So only one thread at a time may sleep.
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,7 +100,7 @@ impl Sleeper {
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let data = epoll::EventData::new_u64(OWN_TOKEN);
-        epoll::add(&set, &event, data, epoll::EventFlags::IN)?;
+        epoll::add(&set, &event, data, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
         let bell = Arc::new(Bell { state: AtomicU32::new(AWAKE), event });
         Ok(Self { set, bell })
     }
@@ -145,6 +146,13 @@ impl Sleeper {
             self.bell.state.compare_exchange(CALLED, AWAKE, Ordering::AcqRel, Ordering::Acquire);
     }
 
+    /// What other processes write a number to, as an event descriptor takes it, to end the sleep that is going on, or the
+    /// next one at once.
+    #[must_use]
+    pub fn event(&self) -> BorrowedFd<'_> {
+        self.bell.event.as_fd()
+    }
+
     /// What wakes it from other threads.
     #[must_use]
     pub fn waker(&self) -> Waker {
@@ -172,7 +180,7 @@ impl Sleeper {
             Err(Errno::INTR) | Ok(()) => {}
             Err(error) => return Err(error.into()),
         }
-        let has_rung = self.tell(&events, ready);
+        let has_rung = Self::tell(&events, ready);
         Ok(match (was_called || has_rung, ready.is_empty()) {
             (true, _) => Rest::Called,
             (false, false) => Rest::Ready,
@@ -193,13 +201,11 @@ impl Sleeper {
     }
 
     /// Says what is ready; `true`: the event descriptor is.
-    fn tell(&self, events: &[epoll::Event], ready: &mut Vec<Ready>) -> bool {
+    fn tell(events: &[epoll::Event], ready: &mut Vec<Ready>) -> bool {
         let mut has_rung = false;
         for event in events {
             let (token, flags) = (event.data.u64(), event.flags);
             if token == OWN_TOKEN {
-                // Empties the counter, whatever it holds.
-                let _ = rustix::io::read(&self.bell.event, &mut [0_u8; 8]);
                 has_rung = true;
                 continue;
             }

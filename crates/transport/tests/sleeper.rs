@@ -101,6 +101,22 @@ fn a_call_is_for_the_sleeper_alone() {
 }
 
 #[test]
+fn each_write_of_another_process_ends_one_sleep() {
+    let (sleeper, mut ready) = (Sleeper::new().unwrap(), vec![]);
+    let mut event = std::fs::File::from(sleeper.event().try_clone_to_owned().unwrap());
+    for _ in 0..3 {
+        event.write_all(&1_u64.to_ne_bytes()).unwrap();
+        assert_eq!(sleeper.sleep(&mut ready, None).unwrap(), Rest::Called);
+        assert_eq!(sleeper.sleep(&mut ready, LOOK).unwrap(), Rest::TimedOut);
+    }
+    thread::scope(|scope| {
+        let sleep = scope.spawn(|| sleeper.sleep(&mut ready, None).unwrap());
+        event.write_all(&1_u64.to_ne_bytes()).unwrap();
+        assert_eq!(sleep.join().unwrap(), Rest::Called);
+    });
+}
+
+#[test]
 fn no_call_is_lost_whenever_it_comes() {
     let (sleeper, mut ready) = (Sleeper::new().unwrap(), vec![]);
     let waker = sleeper.waker();

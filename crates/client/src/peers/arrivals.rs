@@ -11,27 +11,29 @@ use super::intake::{LinkWork, PeerNews};
 use super::sending::Sending;
 use super::upkeep::Upkeep;
 
-/// Chunks that a courier takes from one link before the engine's other threads have their turn: blobs may come without end.
+/// Chunks that a lease takes from one link before the engine's other threads have their turn: blobs may come without end.
 const CHUNKS_TURN: usize = 16;
 
 /// Taking in what comes.
 pub(super) trait Arrivals: LinkHome {
     fn drain_link(&mut self, peer: PeerId, chunk: &mut Vec<u8>, now: u64) -> usize {
         let mut count = 0;
-        if self.links().has_courier {
+        if self.links().is_lease {
             self.expire(peer, now);
         }
         for turn in 0.. {
-            if turn == CHUNKS_TURN && self.links().has_courier {
+            if turn == CHUNKS_TURN && self.links().is_lease {
                 self.links_mut().has_more = true;
                 break;
             }
             let Some(link) = self.links_mut().get_mut(peer) else { break };
             match link.receive(chunk) {
                 Ok(false) => {
-                    // What was acknowledged makes room for messages that wait for it, and for blobs.
+                    // What was acknowledged makes room for messages that wait for it, and for blobs; what came may be a part
+                    // of a message.
                     let has_more = !link.out.is_empty() || !link.feeds.is_empty();
-                    self.links_mut().has_outgoing |= has_more;
+                    let is_due = has_more || link.acknowledgement_is_due();
+                    self.links_mut().has_outgoing |= is_due;
                     self.release_confirmed(peer);
                     break;
                 }

@@ -143,7 +143,7 @@ pub(super) trait GuestWork: LinkHome {
         taken.parents.extend(self.take_promises(peer));
         let options = guest_options(message.limits.as_ref(), self.core().budgets(), now);
         // An engine that shares only what its own tasks submitted sends no guest on.
-        let origin = if self.links().has_courier { Origin::External } else { Origin::Peer(peer) };
+        let origin = if self.links().is_lease { Origin::External } else { Origin::Peer(peer) };
         let submitted = payload.and_then(|payload| {
             let submission = Submission {
                 function,

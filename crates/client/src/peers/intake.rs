@@ -70,7 +70,7 @@ pub trait LinkWork: LinkHome {
     fn reattach(&mut self, peer: PeerId, channel: Box<dyn Channel + Send>, received: u64) -> bool {
         let now = self.port_mut().read_clock();
         self.links_mut().disconnect(peer);
-        if self.links().has_courier {
+        if self.links().is_lease {
             self.expire(peer, now);
         }
         let Some(link) = self.links_mut().get_mut(peer) else { return false };
@@ -97,7 +97,7 @@ pub trait LinkWork: LinkHome {
         }
         self.links_mut().chunk = chunk;
         self.keep_alive(now);
-        if !self.links().has_courier {
+        if !self.links().is_lease {
             self.ask_for_work();
         }
         count
@@ -246,7 +246,7 @@ impl Inner {
     /// What a submit does in passing.
     pub fn links_in_passing(&mut self, now: u64) {
         // Where nothing is away no result can have come, and the look would be a system call.
-        let sleeper = self.lanes.links.leader_sleeper().filter(|_| self.core.in_flight() > 0);
+        let sleeper = self.lanes.links.sleeper().filter(|_| self.core.in_flight() > 0);
         if sleeper.is_some_and(|sleeper| sleeper.is_ready()) && self.drain_links() > 0 {
             self.attended();
         }

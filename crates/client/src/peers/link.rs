@@ -170,6 +170,11 @@ impl Link {
         self.session.received()
     }
 
+    /// Whether the other end should be told at once what has come.
+    pub fn acknowledgement_is_due(&self) -> bool {
+        self.session.acknowledgement_is_due()
+    }
+
     /// Whether there is a connection.
     pub fn is_connected(&self) -> bool {
         self.channel.is_some()

@@ -85,7 +85,7 @@ pub struct Links {
     epochs: Vec<Epoch>,
     /// What those that are gone granted.
     past: Held,
-    /// What whoever looks after links sleeps on; without it there are none.
+    /// What whoever completes tasks sleeps on; without it there are no links, or nobody sleeps.
     sleeper: Option<Arc<Sleeper>>,
     /// Some link has something to leave.
     pub has_outgoing: bool,
@@ -93,10 +93,10 @@ pub struct Links {
     pub has_told_surplus: bool,
     /// Some link's connection takes no more for now, and has more to take.
     pub waits_for_room: bool,
-    /// A courier has left something that came.
+    /// Something that came was left where the sleeper may not see it.
     pub has_more: bool,
-    /// Workers have the bell: a thread of its own looks after links.
-    pub has_courier: bool,
+    /// This engine is a lease's: tasks come over links, and its workers are here.
+    pub is_lease: bool,
     /// Where messages are read from.
     pub chunk: Vec<u8>,
     /// How much goes at once, and how much before something is confirmed.
@@ -106,9 +106,9 @@ pub struct Links {
 }
 
 impl Links {
-    /// None yet; `sleeper` is what whoever looks after them sleeps on, if anybody does.
+    /// None yet; `sleeper` is what whoever completes tasks sleeps on, if anybody does.
     #[must_use]
-    pub fn new(sleeper: Option<Arc<Sleeper>>, has_courier: bool) -> Self {
+    pub fn new(sleeper: Option<Arc<Sleeper>>, is_lease: bool) -> Self {
         Self {
             links: Vec::new(),
             epochs: Vec::new(),
@@ -118,21 +118,21 @@ impl Links {
             waits_for_room: false,
             has_told_surplus: false,
             has_more: false,
-            has_courier,
+            is_lease,
             chunk: Vec::new(),
             sizes: LinkSizes::default(),
             past_blobs: BlobTraffic::default(),
         }
     }
 
-    /// What whoever completes tasks sleeps on, if that is links.
-    pub fn leader_sleeper(&self) -> Option<&Arc<Sleeper>> {
-        self.sleeper.as_ref().filter(|_| !self.has_courier)
+    /// What whoever completes tasks sleeps on, if there may be links.
+    pub fn sleeper(&self) -> Option<&Arc<Sleeper>> {
+        self.sleeper.as_ref()
     }
 
     /// Forgets who called the leader before the mutex was taken: it has looked at everything since, and is about to sleep.
     pub fn forget_calls(&self) {
-        if let Some(sleeper) = self.leader_sleeper() {
+        if let Some(sleeper) = self.sleeper() {
             sleeper.forget_calls();
         }
     }

@@ -7,7 +7,6 @@
 mod answers;
 mod arrivals;
 mod beats;
-mod courier;
 mod dials;
 mod disagreement;
 mod door;
@@ -36,5 +35,3 @@ pub use meeting::{Conversation, Meeting};
 pub use porter::{LinkOwner, Porter, Terms};
 pub use reception::{Host, Reception, ReceptionError, Talk, Turn};
 pub use sending::Sending;
-
-pub(crate) use courier::run as run_courier;

@@ -1,7 +1,7 @@
 //! The two ends of a slot: what the client holds of a worker, and what a worker holds.
 
 use super::mapping::SlotHandle;
-use super::{MappedWords, Segment, SegmentError};
+use super::{ClientBell, Event, MappedWords, Segment, SegmentError};
 use crate::batch::BatchProgress;
 use crate::bell::Bell;
 use crate::progress::{ProgressReader, ProgressWriter};
@@ -43,7 +43,7 @@ impl ClientLane {
 impl WorkerLane {
     pub(super) fn new(segment: &Segment, slot: SlotId) -> Result<Self, SegmentError> {
         let [tasks, results] = segment.rings(slot)?;
-        let control = WorkerControl(Control::new(segment, slot)?);
+        let control = WorkerControl(Control::new(segment, slot)?, segment.event.clone());
         Ok(Self { tasks: Consumer::new(tasks), results: Producer::new(results), control })
     }
 }
@@ -129,7 +129,7 @@ impl ClientControl {
 
 /// What a worker reads and writes beside its rings.
 #[derive(Debug, Clone)]
-pub struct WorkerControl(Control);
+pub struct WorkerControl(Control, Option<Event>);
 
 impl WorkerControl {
     /// How barriers are made.
@@ -146,11 +146,11 @@ impl WorkerControl {
         &self.0.page.bell.0
     }
 
-    /// The bell that the client sleeps on.
+    /// The bell that wakes the client.
     #[inline]
     #[must_use]
-    pub fn peer_bell(&self) -> &Bell {
-        self.0.page.client_bell()
+    pub fn peer_bell(&self) -> ClientBell<'_> {
+        ClientBell { bell: self.0.page.client_bell(), event: self.1.as_ref() }
     }
 
     /// Where the worker notes how far it has come.

@@ -1,11 +1,13 @@
 //! One executor's shared memory: a header, the client's bell, and a slot of two rings for each worker.
 
 mod error;
+mod event;
 mod lane;
 mod layout;
 mod mapping;
 
 pub use error::SegmentError;
+pub use event::{ClientBell, Event};
 pub use lane::{ClientControl, ClientLane, WorkerControl, WorkerLane};
 pub use layout::RINGS_PER_SLOT;
 pub use mapping::MappedWords;
@@ -45,6 +47,8 @@ pub struct Segment {
     mode: BarrierMode,
     tick_scale: TickScale,
     descriptor: Arc<OwnedFd>,
+    /// Where the client sleeps, as its workers know it.
+    event: Option<Event>,
 }
 
 impl Segment {
@@ -75,6 +79,7 @@ impl Segment {
             mode,
             tick_scale,
             descriptor: Arc::new(descriptor),
+            event: None,
         };
         for slot in 0..options.slot_count {
             let page = segment.slot(SlotId(slot))?;
@@ -87,12 +92,13 @@ impl Segment {
 
     /// Opens a segment that another process of this installation created.
     ///
-    /// Registers this process for heavy barriers. Who forks after this shares the mapping.
+    /// Registers this process for heavy barriers. Who forks after this shares the mapping. `event` is what a client is woken
+    /// by that does not sleep on its bell.
     ///
     /// # Errors
     /// [`SegmentError`]: what the descriptor holds is not a segment that this process can use. Never
     /// worth a retry with the same descriptor.
-    pub fn open(descriptor: OwnedFd) -> Result<Self, SegmentError> {
+    pub fn open(descriptor: OwnedFd, event: Option<Event>) -> Result<Self, SegmentError> {
         let size = mapping::checked_size(descriptor.as_fd())?;
         let mapping = Mapping::new(descriptor.as_fd(), size)?;
         let (layout, mode, tick_scale) = read_header(mapping.header()?, size)?;
@@ -100,7 +106,7 @@ impl Segment {
             return Err(SegmentError::NoMembarrier);
         }
         let descriptor = Arc::new(descriptor);
-        Ok(Self { mapping: Arc::new(mapping), layout, mode, tick_scale, descriptor })
+        Ok(Self { mapping: Arc::new(mapping), layout, mode, tick_scale, descriptor, event })
     }
 
     fn write_header(&self) {

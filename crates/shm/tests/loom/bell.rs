@@ -5,7 +5,9 @@ use gristmill_shm::Bell;
 use gristmill_sync::atomic::{AtomicU64, Ordering};
 use gristmill_sync::barrier::BarrierMode;
 use gristmill_wire::Kind;
-use loom::sync::Arc;
+use loom::sync::{Arc, Condvar, Mutex};
+// One that loom does not follow: it is dropped while a deadlock unwinds.
+use std::sync::Arc as Shared;
 
 /// The reader sleeps when the ring is empty; the writer writes, then rings. A lost wake-up deadlocks,
 /// which loom reports.
@@ -116,4 +118,78 @@ fn a_word_beside_a_full_ring_wakes_its_reader() {
 #[should_panic = "deadlock"]
 fn without_the_barriers_a_word_is_missed() {
     a_word_wakes(BarrierMode::Absent);
+}
+
+/// What a reader sleeps on that has a connection too: an event that writers set, and messages. The first is forgotten once it
+/// has ended a sleep, the second until it is taken.
+#[derive(Default)]
+struct Place {
+    state: Mutex<(bool, bool)>,
+    changed: Condvar,
+}
+
+impl Place {
+    fn set_event(&self) {
+        self.state.lock().expect("nobody panics").0 = true;
+        self.changed.notify_one();
+    }
+
+    fn deliver(&self) {
+        self.state.lock().expect("nobody panics").1 = true;
+        self.changed.notify_one();
+    }
+
+    fn take_message(&self) -> bool {
+        std::mem::take(&mut self.state.lock().expect("nobody panics").1)
+    }
+
+    fn sleep(&self) {
+        let mut state = self.state.lock().expect("nobody panics");
+        while *state == (false, false) {
+            state = self.changed.wait(state).expect("nobody panics");
+        }
+        state.0 = false;
+    }
+}
+
+/// The reader sleeps where a message wakes it too; the writer writes, then rings.
+fn record_and_message_wake(mode: BarrierMode) {
+    loom::model(move || {
+        let (mut producer, mut consumer) = ring(64);
+        let (bell, place) = (Shared::new(Bell::default()), Shared::new(Place::default()));
+        let writer = loom::thread::spawn({
+            let (bell, place) = (Shared::clone(&bell), Shared::clone(&place));
+            move || {
+                producer.begin(Kind::Task, 0, 0).expect("an empty ring has room").commit();
+                bell.ring_with(mode, || place.set_event());
+            }
+        });
+        let connection = loom::thread::spawn({
+            let place = Shared::clone(&place);
+            move || place.deliver()
+        });
+        let (mut has_record, mut has_message) = (false, false);
+        loop {
+            has_record |= consumer.peek().expect("no header is corrupt").is_some();
+            has_message |= place.take_message();
+            if has_record && has_message {
+                break;
+            }
+            let still_empty = || has_record || !consumer.has_record();
+            bell.sleep_elsewhere(mode, still_empty, None, |_| place.sleep());
+        }
+        writer.join().expect("the writer returns");
+        connection.join().expect("the connection returns");
+    });
+}
+
+#[test]
+fn a_record_and_a_message_wake_a_reader_that_sleeps_on_both() {
+    record_and_message_wake(BarrierMode::Fence);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn without_the_barriers_a_reader_that_sleeps_on_both_misses_a_record() {
+    record_and_message_wake(BarrierMode::Absent);
 }

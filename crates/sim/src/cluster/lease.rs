@@ -109,7 +109,7 @@ impl LeaseEngine for Handle {
         self.with(|engine| engine.end_links(text));
     }
 
-    /// Its processes are waited for; meanwhile its courier has a turn.
+    /// Its processes are waited for; meanwhile its links have a turn.
     fn end(self, reason: &str) {
         self.with(|engine| {
             engine.lanes.world.log(|| format!("end: {reason}"));
