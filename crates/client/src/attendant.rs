@@ -52,8 +52,10 @@ fn attend(client: &Arc<Client>) -> bool {
         park(client, inner, listens);
         return true;
     }
+    // Nothing that was submitted meanwhile is to leave over a connection that is known to be broken.
+    inner.lanes.links.look();
     while inner.has_obligations() && inner.lead.try_take(Leader::Attendant) {
-        inner.drain();
+        inner.drain_known();
         inner.spread();
         inner = client.lead_once(inner, SLEEP_MAX).0;
         let has_obligations = inner.has_obligations();

@@ -13,7 +13,7 @@ use gristmill_shm::{BlockPart, ClientArena, Event, Segment, SegmentError, Segmen
 use gristmill_store::Spread;
 use gristmill_sync::barrier::BarrierMode;
 use gristmill_sync::futex::Woken;
-use gristmill_transport::{Rest, Sleeper};
+use gristmill_transport::{Ready, Rest, Sleeper};
 use gristmill_wire::{BlobName, FunctionId, TaskId};
 
 use crate::blobs::{BlobOptions, Taking, names_of, with_names};
@@ -149,13 +149,19 @@ impl Client {
         self.spin
     }
 
-    pub(crate) fn sleep_on_bell(&self, left: Duration, still_empty: impl FnMut() -> bool) -> Woken {
+    /// Sleeps on the bell, and on links where there may be some: which have something is in the place of what `ready` held.
+    pub(crate) fn sleep_on_bell(
+        &self,
+        left: Duration,
+        still_empty: impl FnMut() -> bool,
+        ready: &mut Vec<Ready>,
+    ) -> Woken {
         let Shared { segment, mode, sleeper, .. } = &*self.shared;
         let Some(sleeper) = sleeper else {
             return segment.client_bell().sleep(*mode, still_empty, Some(left));
         };
         // Level-triggered: what is there already ends the sleep at once.
-        let sleep = |left| sleeper.sleep(&mut Vec::new(), left);
+        let sleep = |left| sleeper.sleep(ready, left);
         match segment.client_bell().sleep_elsewhere(*mode, still_empty, Some(left), sleep) {
             None => Woken::Changed,
             Some(Ok(Rest::Interrupted)) => Woken::Interrupted,

@@ -31,6 +31,13 @@ pub(crate) enum Arrival {
 impl Inner {
     /// Completes everything that has arrived, and does what is due by the clock.
     pub fn drain(&mut self) {
+        self.lanes.links.look();
+        self.drain_known();
+    }
+
+    /// As [`Self::drain`], but reads links only where a sleep or a look has told of something: for those who sleep next, or
+    /// have just slept.
+    pub fn drain_known(&mut self) {
         let now = self.lanes.read_clock();
         let mut count = 0;
         for slot in self.lanes.slots() {

@@ -95,8 +95,11 @@ impl Client {
         let start = Instant::now();
         let mut is_leader = false;
         let mut inner = self.lock();
+        if limit.is_zero() {
+            inner.lanes.links.look();
+        }
         loop {
-            inner.drain();
+            inner.drain_known();
             inner.ask_for(tasks);
             if patience.is_some_and(Patience::is_over) {
                 inner.drain_growing();
@@ -123,9 +126,10 @@ impl Client {
                 let has_arrived;
                 (inner, has_arrived) = self.poll(inner, window, patience.is_some());
                 if has_arrived {
+                    inner.lanes.links.look();
                     continue;
                 }
-                inner.drain();
+                inner.drain_known();
                 inner.ask_for(tasks);
                 if is_done(&inner) {
                     continue;
@@ -140,7 +144,7 @@ impl Client {
             let is_interrupted;
             (inner, is_interrupted) = self.sleep(inner, tasks, left, is_leader);
             if is_interrupted {
-                inner.drain();
+                inner.drain_known();
                 let done = is_done(&inner);
                 self.leave(inner, is_leader);
                 return done;
@@ -224,7 +228,7 @@ impl Client {
             // Others wait for the mutex.
             std::thread::yield_now();
             inner = self.lock();
-            inner.drain();
+            inner.drain_known();
             return (inner, false);
         }
         if let Some(nap) = inner.nap_length(self.cores()) {
@@ -236,10 +240,14 @@ impl Client {
         let kicks = self.kicks();
         let left = inner.next_wake().map_or(left, |wake| left.min(wake));
         inner.lanes.links.forget_calls();
+        let mut ready = std::mem::take(&mut inner.lanes.links.ready);
+        ready.clear();
         drop(inner);
-        let woken = self.sleep_on_bell(left, || !watch.has_record() && self.kicks() == kicks);
+        let still_empty = || !watch.has_record() && self.kicks() == kicks;
+        let woken = self.sleep_on_bell(left, still_empty, &mut ready);
         inner = self.lock();
-        inner.drain();
+        inner.lanes.links.note_ready(ready);
+        inner.drain_known();
         (inner, woken == Woken::Interrupted)
     }
 

@@ -26,9 +26,15 @@ pub(super) trait Arrivals: LinkHome {
                 self.links_mut().has_more = true;
                 break;
             }
+            // Without a sleeper nobody says which have something.
+            let is_told = self.links().sleeper().is_some();
             let Some(link) = self.links_mut().get_mut(peer) else { break };
+            if !link.is_readable {
+                break;
+            }
             match link.receive(chunk) {
                 Ok(false) => {
+                    link.is_readable = !is_told;
                     // What was acknowledged makes room for messages that wait for it, and for blobs; what came may be a part
                     // of a message.
                     let has_more = !link.out.is_empty() || !link.feeds.is_empty();

@@ -86,7 +86,7 @@ pub trait LinkWork: LinkHome {
         true
     }
 
-    /// Takes in all that came; gives how many messages came. The clock was read just now; what is to leave because of it
+    /// Takes in all that is known to have come; gives how many messages came. The clock was read just now; what is to leave because of it
     /// is handed over by [`Self::flush_links`].
     fn drain_links(&mut self) -> usize {
         let now = self.port().now();
@@ -246,8 +246,7 @@ impl Inner {
     /// What a submit does in passing.
     pub fn links_in_passing(&mut self, now: u64) {
         // Where nothing is away no result can have come, and the look would be a system call.
-        let sleeper = self.lanes.links.sleeper().filter(|_| self.core.in_flight() > 0);
-        if sleeper.is_some_and(|sleeper| sleeper.is_ready()) && self.drain_links() > 0 {
+        if self.core.in_flight() > 0 && self.lanes.links.look() && self.drain_links() > 0 {
             self.attended();
         }
         let mut links = self.lanes.links.peers().filter_map(|peer| self.lanes.links.get(peer));

@@ -91,6 +91,8 @@ pub struct Link {
     pub wanted: u32,
     /// The graph was told that it gets nothing more for now.
     pub is_held: bool,
+    /// Something may have come that was not read.
+    pub is_readable: bool,
     /// The system took only a part: it is watched for room.
     pub waits_for_room: bool,
     /// Blobs that the other end is given.
@@ -141,6 +143,7 @@ impl Link {
             drains_open: 0,
             wanted: 0,
             is_held: false,
+            is_readable: true,
             waits_for_room: false,
             feeds: Feeds::default(),
             traffic: BlobTraffic::default(),
@@ -162,6 +165,7 @@ impl Link {
     ) -> Result<(), LinkError> {
         self.session.resume(received)?;
         self.channel = Some(channel);
+        self.is_readable = true;
         Ok(())
     }
 

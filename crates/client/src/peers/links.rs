@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gristmill_core::PeerOffer;
-use gristmill_transport::{Channel, Sleeper};
+use gristmill_transport::{Channel, Ready, Sleeper};
 use gristmill_wire::peer::Grant;
 use gristmill_wire::{Epoch, PeerId};
 
@@ -97,6 +97,8 @@ pub struct Links {
     pub has_more: bool,
     /// This engine is a lease's: tasks come over links, and its workers are here.
     pub is_lease: bool,
+    /// Where whoever sleeps is told what is ready.
+    pub ready: Vec<Ready>,
     /// Where messages are read from.
     pub chunk: Vec<u8>,
     /// How much goes at once, and how much before something is confirmed.
@@ -119,6 +121,7 @@ impl Links {
             has_told_surplus: false,
             has_more: false,
             is_lease,
+            ready: Vec::new(),
             chunk: Vec::new(),
             sizes: LinkSizes::default(),
             past_blobs: BlobTraffic::default(),
@@ -135,6 +138,26 @@ impl Links {
         if let Some(sleeper) = self.sleeper() {
             sleeper.forget_calls();
         }
+    }
+
+    /// Takes in what a sleep has told: these links are read next, the others are not.
+    pub fn note_ready(&mut self, ready: Vec<Ready>) {
+        for one in ready.iter().filter(|one| one.is_readable) {
+            let link = usize::try_from(one.token).ok().and_then(|place| self.links.get_mut(place));
+            if let Some(Some(link)) = link {
+                link.is_readable = true;
+            }
+        }
+        self.ready = ready;
+    }
+
+    /// Looks whether anything has come, for those who do not sleep first: one system call, however many links there are.
+    pub fn look(&mut self) -> bool {
+        let is_ready = self.is_used() && self.sleeper.as_ref().is_some_and(|one| one.is_ready());
+        if is_ready {
+            self.links.iter_mut().flatten().for_each(|link| link.is_readable = true);
+        }
+        is_ready
     }
 
     /// Whether there is any link.
