@@ -53,9 +53,8 @@ fn attend(client: &Arc<Client>) -> bool {
         return true;
     }
     // Nothing that was submitted meanwhile is to leave over a connection that is known to be broken.
-    inner.lanes.links.look();
+    inner.drain();
     while inner.has_obligations() && inner.lead.try_take(Leader::Attendant) {
-        inner.drain_known();
         inner.spread();
         inner = client.lead_once(inner, SLEEP_MAX).0;
         let has_obligations = inner.has_obligations();

@@ -94,12 +94,16 @@ impl Client {
     ) -> bool {
         let start = Instant::now();
         let mut is_leader = false;
+        // A leader completes what has come before it goes on.
+        let mut has_led = false;
         let mut inner = self.lock();
         if limit.is_zero() {
             inner.lanes.links.look();
         }
         loop {
-            inner.drain_known();
+            if !std::mem::take(&mut has_led) {
+                inner.drain_known();
+            }
             inner.ask_for(tasks);
             if patience.is_some_and(Patience::is_over) {
                 inner.drain_growing();
@@ -143,8 +147,8 @@ impl Client {
             let left = limit.saturating_sub(start.elapsed());
             let is_interrupted;
             (inner, is_interrupted) = self.sleep(inner, tasks, left, is_leader);
+            has_led = is_leader;
             if is_interrupted {
-                inner.drain_known();
                 let done = is_done(&inner);
                 self.leave(inner, is_leader);
                 return done;

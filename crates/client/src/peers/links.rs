@@ -270,3 +270,66 @@ impl Links {
         self.peers().filter_map(view).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use gristmill_transport::{ChunkHead, Flushed, InprocChannel, Rest, pair};
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Links that have been read to their end, and the other ends of their connections.
+    fn quiet(count: usize) -> (Links, Vec<InprocChannel>) {
+        let mut links = Links::new(Some(Arc::new(Sleeper::new().expect("descriptors"))), false);
+        let mut others = Vec::new();
+        for _ in 0..count {
+            let (ours, theirs) = pair().expect("descriptors");
+            let new = NewLink {
+                name: "one".into(),
+                channel: Box::new(ours),
+                beat_ns: 1,
+                expiry_ns: 1,
+                grant: Grant::NOTHING,
+                labels: String::new(),
+            };
+            let (peer, ..) = links.insert(new, 0);
+            let link = links.get_mut(peer).expect("it was just taken in");
+            assert!(link.is_readable, "what came with the greeting may be in the channel already");
+            link.is_readable = false;
+            others.push(theirs);
+        }
+        (links, others)
+    }
+
+    fn send(channel: &mut InprocChannel) {
+        let head = ChunkHead { kind: 1, sequence: 1, acknowledged: 0 };
+        channel.send(head, b"x").expect("it is open");
+        assert_eq!(channel.flush().expect("it is open"), Flushed::All);
+    }
+
+    fn readable(links: &Links) -> Vec<u16> {
+        let is_readable = |peer: &PeerId| links.get(*peer).is_some_and(|link| link.is_readable);
+        links.peers().filter(is_readable).map(|peer| peer.0).collect()
+    }
+
+    #[test]
+    fn a_sleep_tells_which_links_are_read_next() {
+        let (mut links, mut others) = quiet(3);
+        send(&mut others[1]);
+        let sleeper = Arc::clone(links.sleeper().expect("there is one"));
+        let mut ready = Vec::new();
+        let rest = sleeper.sleep(&mut ready, Some(Duration::ZERO)).expect("nothing fails");
+        assert_eq!(rest, Rest::Ready);
+        links.note_ready(ready);
+        assert_eq!(readable(&links), [1]);
+    }
+
+    #[test]
+    fn a_look_has_all_links_read_where_one_has_something() {
+        let (mut links, mut others) = quiet(2);
+        assert!(!links.look() && readable(&links).is_empty());
+        send(&mut others[0]);
+        assert!(links.look());
+        assert_eq!(readable(&links), [0, 1]);
+    }
+}
