@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +14,13 @@ from gristmill._nodes.local import LocalNodes
 
 import calls
 from blobs import counts, spilled, wait_for_nodes
+from stage import Gate
 
 pytestmark = pytest.mark.slow
 
 numpy = pytest.importorskip("numpy")
 
+Gates = tuple[Gate, Gate]
 MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
 
 #: Bytes of a result.
@@ -37,20 +40,45 @@ def home_bytes(executor: Executor) -> int:
     return sum(node["received_bytes"] for node in executor._nodes())
 
 
-def make_stay(executor: Executor, loss_retries: int = 2) -> Future[Any]:
+def count_up_after(size: int, _begun: object) -> numpy.ndarray:
+    return count_up(size)
+
+
+def sum_behind(path: str, values: numpy.ndarray) -> int:
+    calls.enter(path)
+    return int(values.sum())
+
+
+@pytest.fixture
+def gates(gate: Gate, tmp_path: Path) -> Iterator[Gates]:
+    """One gate more."""
+    folder = tmp_path / "second"
+    folder.mkdir()
+    second = Gate(folder)
+    yield gate, second
+    second.close()
+
+
+def make_stay(executor: Executor, gates: Gates, loss_retries: int = 2) -> Future[Any]:
     """A task whose result has stayed, and from which others were made."""
-    repeated = executor.options(loss_retries=loss_retries)
-    made = repeated.submit(count_up, SIZE)
-    total = executor.submit(numpy.sum, made)
+    first, second = gates
+    begun = executor.submit(calls.enter, first.path)
+    made = executor.options(loss_retries=loss_retries).submit(count_up_after, SIZE, begun)
+    total = executor.submit(sum_behind, second.path, made)
+    # It does not return before that is submitted, which has not ended when it does.
+    first.open(1)
+    second.wait_entered()
+    while "until somebody asks for it" not in executor.explain(made):
+        pass
+    second.open(1)
     assert total.result() == count_up(SIZE).sum()
-    assert "until somebody asks for it" in executor.explain(made)
     return made
 
 
-def test_it_stays_until_its_task_is_looked_at(make_nodes: MakeNodes) -> None:
+def test_it_stays_until_its_task_is_looked_at(make_nodes: MakeNodes, gates: Gates) -> None:
     executor, _ = make_nodes(2, 1)
     wait_for_nodes(executor, 2)
-    made = make_stay(executor)
+    made = make_stay(executor, gates)
     sums = [executor.submit(numpy.sum, made) for _ in range(10)]
     assert [one.result() for one in sums] == [count_up(SIZE).sum()] * 10
     assert home_bytes(executor) < SIZE
@@ -60,12 +88,14 @@ def test_it_stays_until_its_task_is_looked_at(make_nodes: MakeNodes) -> None:
     assert counts(executor)["given"] == 0
 
 
-def test_a_chain_comes_home_now_and_then(make_nodes: MakeNodes) -> None:
+def test_a_chain_comes_home_now_and_then(make_nodes: MakeNodes, gates: Gates) -> None:
     executor, _ = make_nodes(2, 1)
     repeated = executor.options(loss_retries=2)
-    last = repeated.submit(count_up, SIZE)
+    begun = executor.submit(calls.enter, gates[0].path)
+    last = repeated.submit(count_up_after, SIZE, begun)
     for _ in range(60):
         last = repeated.submit(add_one, last)
+    gates[0].open(1)
     assert numpy.array_equal(last.result(), count_up(SIZE) + numpy.uint8(60))
     assert home_bytes(executor) < 10 * SIZE
     assert executor.stats()["outstanding"] == 0, "nobody can ask for the others"
@@ -104,25 +134,25 @@ def brought_by_exception(future: Future[Any]) -> None:
     ],
 )
 def test_whoever_asks_has_it_brought(
-    make_nodes: MakeNodes, bring: Callable[[Future[Any]], None]
+    make_nodes: MakeNodes, gates: Gates, bring: Callable[[Future[Any]], None]
 ) -> None:
     executor, _ = make_nodes(1, 1)
-    made = make_stay(executor)
+    made = make_stay(executor, gates)
     bring(made)
     assert made.done()
     assert numpy.array_equal(made.result(), count_up(SIZE))
 
 
-def test_shutting_down_brings_what_is_held(make_nodes: MakeNodes) -> None:
+def test_shutting_down_brings_what_is_held(make_nodes: MakeNodes, gates: Gates) -> None:
     executor, _ = make_nodes(1, 1)
-    made = make_stay(executor)
+    made = make_stay(executor, gates)
     executor.shutdown()
     assert numpy.array_equal(made.result(), count_up(SIZE))
 
 
-def test_a_node_that_drains_brings_it_home(make_nodes: MakeNodes) -> None:
+def test_a_node_that_drains_brings_it_home(make_nodes: MakeNodes, gates: Gates) -> None:
     executor, placement = make_nodes(1, 1)
-    made = make_stay(executor, loss_retries=1)
+    made = make_stay(executor, gates, loss_retries=1)
     placement.agents[0].terminate()
     assert placement.agents[0].wait() == 0
     assert numpy.array_equal(made.result(), count_up(SIZE))
@@ -135,23 +165,21 @@ def node_of(executor: Executor, made: Future[Any]) -> int:
     return next(number for number in range(9) if f"at node local{number}" in text)
 
 
-def test_one_that_is_lost_with_its_node_is_made_again(make_nodes: MakeNodes) -> None:
+def test_one_that_is_lost_with_its_node_is_made_again(make_nodes: MakeNodes, gates: Gates) -> None:
     executor, placement = make_nodes(2, 1)
     wait_for_nodes(executor, 2)
-    made = make_stay(executor)
+    made = make_stay(executor, gates)
     changed = executor.options(loss_retries=2).submit(add_one, made)
-    total = executor.submit(numpy.sum, changed)
-    assert total.result() == add_one(count_up(SIZE)).sum()
-    placement.agents[node_of(executor, changed)].kill()
+    placement.agents[node_of(executor, made)].kill()
     assert numpy.array_equal(changed.result(), add_one(count_up(SIZE)))
     assert numpy.array_equal(made.result(), count_up(SIZE))
     assert executor.submit(numpy.sum, made).result() == count_up(SIZE).sum()
 
 
-def test_one_that_is_lost_too_often_is_lost(make_nodes: MakeNodes) -> None:
+def test_one_that_is_lost_too_often_is_lost(make_nodes: MakeNodes, gates: Gates) -> None:
     executor, placement = make_nodes(2, 1)
     wait_for_nodes(executor, 2)
-    made = make_stay(executor, loss_retries=1)
+    made = make_stay(executor, gates, loss_retries=1)
     first = node_of(executor, made)
     placement.agents[first].kill()
     # It runs again, and comes home at once: another loss would be the end of it.
@@ -170,9 +198,9 @@ def test_without_a_budget_for_losses_it_comes_home(make_nodes: MakeNodes) -> Non
 
 
 @pytest.mark.parametrize("disk", [0, 100 * SIZE])
-def test_it_stays_whatever_the_limits_say(make_nodes: MakeNodes, disk: int) -> None:
+def test_it_stays_whatever_the_limits_say(make_nodes: MakeNodes, gates: Gates, disk: int) -> None:
     executor, placement = make_nodes(1, 1, blobs=on.Blobs(memory=0, disk=disk))
-    made = [make_stay(executor) for _ in range(3)]
+    made = [make_stay(executor, gates) for _ in range(3)]
     while disk and not spilled(placement):
         executor.submit(calls.nothing).result()
     changed = [executor.submit(add_one, one) for one in made]

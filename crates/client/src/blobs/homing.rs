@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use gristmill_core::{PeerAnswer, PeerEnd, Tags};
+use gristmill_core::{Payload, PeerAnswer, PeerEnd, Tags};
 use gristmill_shm::{ArenaError, BlockPart};
 use gristmill_wire::peer::{BlobMessage, Part, Parted, Piece, Shortfall};
 use gristmill_wire::{Attempt, BlobName, Digest, PeerId, TaskId};
@@ -130,6 +130,10 @@ impl Inner {
     pub(crate) fn await_result(&mut self, peer: PeerId, returned: Returned, parted: &Parted<'_>) {
         if !self.core.awaits(peer, returned.task, returned.attempt) {
             return self.let_go_of(peer, parted);
+        }
+        if self.core.is_unwanted(returned.task) {
+            self.let_go_of(peer, parted);
+            return self.end_awaited(peer, returned, PeerEnd::Returned(Payload::EMPTY));
         }
         let taken = if self.stays(returned.task) {
             self.leave_there(peer, returned, parted)

@@ -156,11 +156,20 @@ impl Core {
         dependants
     }
 
+    /// Whether nobody can ask for a task's result any more.
+    #[must_use]
+    pub fn is_unwanted(&self, task: TaskId) -> bool {
+        self.tasks.find(task).is_none_or(|index| self.has_no_use(index))
+    }
+
+    fn has_no_use(&self, index: u32) -> bool {
+        let task = &self.tasks[index];
+        task.has(flag::RELEASED) && task.first_dependant == NONE
+    }
+
     /// Notes a task that has returned if nobody can ask for its result any more: it ends with the next one that does.
     pub(crate) fn forget_if_unwanted(&mut self, index: u32) {
-        let task = &self.tasks[index];
-        let is_unwanted = task.has(flag::RELEASED) && task.first_dependant == NONE;
-        if task.state == State::Returned && is_unwanted {
+        if self.tasks[index].state == State::Returned && self.has_no_use(index) {
             self.peers.unwanted.push(self.tasks.id(index));
         }
     }
