@@ -59,10 +59,10 @@ pub(crate) mod flag {
     pub const WARM: u8 = WAITING;
     /// Final: its worker had to be started first (the bit of [`DECLINED`]).
     pub const COLD: u8 = DECLINED;
-    /// Final: user code had begun.
+    /// User code had begun, as is known when its worker has died, and of what is final.
     pub const STARTED: u8 = 128;
     /// What a new attempt starts without.
-    pub const OF_ATTEMPT: u8 = RECALLED | CANCELLED | TIMED_OUT | WAITING | EXPIRED;
+    pub const OF_ATTEMPT: u8 = RECALLED | CANCELLED | TIMED_OUT | WAITING | EXPIRED | STARTED;
 }
 
 #[derive(Debug)]

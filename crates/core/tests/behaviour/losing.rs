@@ -64,6 +64,21 @@ fn a_loss_budget_runs_a_started_task_again() {
 }
 
 #[test]
+fn a_repetition_that_had_not_started_costs_no_budget() {
+    let mut engine = engine(1);
+    let task = engine.submit_with(with_losses(1));
+    engine.start(task);
+    for pause_ns in [0, 1_000_000_000] {
+        engine.lose(0);
+        assert_eq!(engine.status(task), None, "it had not started again");
+        engine.pass(pause_ns);
+        engine.up(0);
+    }
+    let _outcome = engine.answer(task, Returned);
+    assert_eq!(engine.status(task), Some(Status::Succeeded));
+}
+
+#[test]
 fn a_task_that_killed_three_workers_is_lost_whatever_its_budget() {
     let mut engine = engine(1);
     let task = engine.submit_with(with_losses(100));
