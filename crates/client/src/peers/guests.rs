@@ -125,7 +125,9 @@ pub(super) trait GuestWork: LinkHome {
         }
         if let Some(link) = self.links_mut().get_mut(peer) {
             link.guests.insert(theirs, place);
-            link.answered.extend(accepted.is_none().then_some(place));
+            if accepted.is_none() {
+                link.note_answer(place);
+            }
         }
         Ok(())
     }
@@ -300,7 +302,7 @@ pub(super) trait GuestWork: LinkHome {
             self.answer(&guest, (kind, loss), &[]);
         }
         if let Some(link) = self.links_mut().get_mut(guest.peer) {
-            link.answered.push(place);
+            link.note_answer(place);
         }
     }
 
@@ -319,7 +321,7 @@ pub(super) trait GuestWork: LinkHome {
             return None;
         }
         self.answer(&guest, (EndKind::Returned, None), names);
-        self.links_mut().get_mut(guest.peer)?.answered.push(place);
+        self.links_mut().get_mut(guest.peer)?.note_answer(place);
         Some((guest.peer, guest.may_stay))
     }
 

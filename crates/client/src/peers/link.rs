@@ -11,6 +11,7 @@ use gristmill_wire::peer::{Grant, MessageKind, Messages, TaskMessage};
 use gristmill_wire::{Attempt, Epoch, FunctionId, IdHasher, TaskId};
 
 use super::beats::Pulse;
+use super::cutting::{Cut, cut};
 use crate::blobs::{BlobTraffic, Feeds};
 
 /// How much of what is sent goes at once, and how much before something is confirmed; bytes.
@@ -80,8 +81,8 @@ pub struct Link {
     pub functions: Vec<Option<FunctionId>>,
     /// Where its tasks are among the guests, by their ids there.
     pub guests: HashMap<TaskId, u32, BuildHasherDefault<IdHasher>>,
-    /// Guests whose answers are in `out`.
-    pub answered: Vec<u32>,
+    /// Guests whose answers are in `out`, each with how many bytes will have left then.
+    answered: VecDeque<(u64, u32)>,
     /// Guests whose answers have left, each with the last chunk that may hold its answer.
     unconfirmed: VecDeque<(u64, u32)>,
     /// Times that the other end was told to send nothing more, and has not said that it does not. It may be told again
@@ -104,6 +105,10 @@ pub struct Link {
     sizes: LinkSizes,
     /// Messages that are to leave.
     pub out: Vec<u8>,
+    /// Bytes at the beginning of `out` that are the rest of a message.
+    amid: usize,
+    /// Bytes that were made chunks.
+    packed: u64,
     /// The beginning of a message whose end is under way.
     partial: Vec<u8>,
     /// The last chunk that any connection was given, and its kind.
@@ -138,7 +143,7 @@ impl Link {
             pulse,
             functions: Vec::new(),
             guests: HashMap::default(),
-            answered: Vec::new(),
+            answered: VecDeque::new(),
             unconfirmed: VecDeque::new(),
             drains_open: 0,
             wanted: 0,
@@ -151,6 +156,8 @@ impl Link {
             session: Session::new(sizes.session),
             sizes,
             out: Vec::new(),
+            amid: 0,
+            packed: 0,
             partial: Vec::new(),
             given: (0, WHOLE),
             seen_bytes: 0,
@@ -242,19 +249,26 @@ impl Link {
     fn pack(&mut self) {
         let mut start = 0;
         while start < self.out.len() {
-            let end = self.out.len().min(start + self.sizes.chunk);
-            let kind = if end == self.out.len() { WHOLE } else { PIECE };
-            match self.session.submit(kind, self.out[start..end].to_vec()) {
-                Admission::Taken(_) => start = end,
-                // The rest goes on as a piece of its own, in order.
-                Admission::Full(_) => break,
+            let Cut { end, amid } = cut(&self.out[start..], self.amid, self.sizes.chunk);
+            let kind = if amid == 0 { WHOLE } else { PIECE };
+            let chunk = self.out[start..start + end].to_vec();
+            let Admission::Taken(chunk) = self.session.submit(kind, chunk) else { break };
+            start += end;
+            self.amid = amid;
+            self.packed += end as u64;
+            while let Some(&(until, place)) = self.answered.front()
+                && until <= self.packed
+            {
+                self.answered.pop_front();
+                self.unconfirmed.push_back((chunk, place));
             }
         }
         self.out.drain(..start);
-        if self.out.is_empty() && !self.answered.is_empty() {
-            let chunk = self.session.last_submitted();
-            self.unconfirmed.extend(self.answered.drain(..).map(|place| (chunk, place)));
-        }
+    }
+
+    /// The answer to a guest was written.
+    pub fn note_answer(&mut self, place: u32) {
+        self.answered.push_back((self.packed + self.out.len() as u64, place));
     }
 
     /// The places of its tasks among the guests, also of earlier placements whose answers are under way.
@@ -263,7 +277,7 @@ impl Link {
         self.guests
             .values()
             .copied()
-            .chain(self.answered.iter().copied())
+            .chain(self.answered.iter().map(|&(_, place)| place))
             .chain(unconfirmed)
             .collect()
     }

@@ -7,6 +7,7 @@
 mod answers;
 mod arrivals;
 mod beats;
+mod cutting;
 mod dials;
 mod disagreement;
 mod door;

@@ -146,6 +146,12 @@ impl<'a> Messages<'a> {
         Self(chunk)
     }
 
+    /// Bytes behind those that were read.
+    #[must_use]
+    pub const fn left(&self) -> usize {
+        self.0.len()
+    }
+
     fn take(&mut self) -> Result<(MessageKind, &'a [u8]), FrameError> {
         let mut reader = Reader::new(self.0);
         let word = reader.word()?;
