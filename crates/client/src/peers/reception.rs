@@ -209,6 +209,7 @@ impl Reception {
 
     /// Goes on with one meeting; gives it back while it waits.
     fn go_on(&mut self, mut talk: Talk, host: &mut impl Host, now: u64) -> Option<Talk> {
+        let dial = talk.dial;
         loop {
             let turn = match talk.meeting.progress(now) {
                 Step::Waiting => return Some(talk),
@@ -224,9 +225,12 @@ impl Reception {
             };
             match turn {
                 Turn::On(going_on) => talk = *going_on,
-                Turn::Done => return None,
+                Turn::Done => {
+                    self.dials.met(dial);
+                    return None;
+                }
                 Turn::Failed(talk, text) => {
-                    if let Some(place) = talk.dial {
+                    if let Some(place) = dial {
                         self.dials.try_later(place, now);
                     }
                     host.failed(talk.name(), &text);
