@@ -138,9 +138,10 @@ impl Core {
             Verdict::Interrupted if flags & flag::TIMED_OUT != 0 => Status::TimedOut,
             _ => Status::Failed,
         };
+        let is_to_end = flags & flag::CANCELLED != 0;
         let is_retried = match status {
             Status::TimedOut => self.charge_timeout(index),
-            Status::Failed => self.charge_retry(index),
+            Status::Failed => !is_to_end && self.charge_retry(index),
             _ => false,
         };
         if is_retried {

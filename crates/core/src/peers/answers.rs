@@ -231,6 +231,7 @@ impl Core {
             }
         };
         let is_retried = match status {
+            _ if is_stopped => false,
             Status::TimedOut if run.has_started => self.charge_timeout(index),
             Status::Failed => self.charge_retry(index),
             _ => false,

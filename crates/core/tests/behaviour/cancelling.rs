@@ -1,9 +1,13 @@
 //! What a cancel does.
 
-use gristmill_core::{AnswerOutcome, CancelMode, CancelOutcome, Status, TaskId};
-use gristmill_wire::Verdict::{Interrupted, Returned, Skipped};
+use gristmill_core::{
+    AnswerOutcome, Budgets, CancelMode, CancelOutcome, Payload, PeerEnd, Status, TaskId,
+    TaskOptions,
+};
+use gristmill_wire::Verdict::{Interrupted, Raised, Returned, Skipped};
 
 use crate::fake::{Engine, engine};
+use crate::faraway::client_of;
 
 const RUNNING: CancelMode = CancelMode::Running { grace_ns: Some(1_000_000) };
 
@@ -87,4 +91,20 @@ fn a_record_whose_claim_is_undecided_ends_as_the_worker_says() {
         let _outcome = engine.answer(task, Skipped);
         assert_eq!(engine.status(task), expected, "{mode:?}");
     }
+}
+
+#[test]
+fn a_task_that_raises_when_it_is_to_be_stopped_is_not_repeated() {
+    let budgets = Some(Budgets { retries: 3, ..Budgets::default() });
+    let options = TaskOptions { budgets, ..TaskOptions::default() };
+    let mut here = engine(1);
+    let task = here.submit_with(options);
+    here.start(task);
+    assert_eq!(cancel(&mut here, task, RUNNING), CancelOutcome::Requested);
+    assert_eq!(here.answer(task, Raised), AnswerOutcome::Finished(Status::Failed));
+    let mut there = client_of(&[1]);
+    let task = there.submit_with(options);
+    assert_eq!(cancel(&mut there, task, RUNNING), CancelOutcome::Requested);
+    let raised = PeerEnd::Raised(Payload::EMPTY);
+    assert_eq!(there.reply(task, raised), AnswerOutcome::Finished(Status::Failed));
 }
