@@ -163,11 +163,10 @@ fn exchange(mut channel: impl Channel, count: u64, size: usize) -> impl Channel 
 
 fn both_directions_at_once_do_not_lock_each_other<K: Kind>() {
     let (one, other) = K::pair();
-    let other = thread::spawn(move || drop(exchange(other, 20, 800_000)));
-    // Each end keeps its connection until the other one has everything: its own last chunks may be on their way.
+    let other = thread::spawn(move || exchange(other, 20, 800_000));
+    // Each end keeps its connection until the other one has everything, and has looked whether there is more.
     let one = exchange(one, 20, 800_000);
-    other.join().expect("the other end has everything");
-    drop(one);
+    drop((one, other.join().expect("the other end has everything")));
 }
 
 fn counters_agree_between_the_ends<K: Kind>() {
