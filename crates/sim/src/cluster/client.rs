@@ -25,6 +25,8 @@ pub(crate) struct Client {
     /// Tasks that the program has submitted.
     pub submitted: u64,
     pub is_closed: bool,
+    /// Before that time the program does not ask its nodes to last longer.
+    pub extends_at: u64,
     /// It has ended in order.
     pub has_left: bool,
 }
@@ -51,7 +53,16 @@ impl Client {
         let dialled = nodes.iter().copied().filter(|&node| !plan.joins[node]).collect();
         let door = Doorway::new(air, 0, nodes, dialled);
         let condition = Condition::Well;
-        Self { handle, porter, door, condition, submitted: 0, is_closed: false, has_left: false }
+        Self {
+            handle,
+            porter,
+            door,
+            condition,
+            submitted: 0,
+            is_closed: false,
+            extends_at: 0,
+            has_left: false,
+        }
     }
 
     pub fn runs(&self) -> bool {

@@ -21,7 +21,7 @@ impl Client {
                 true
             }
             3 => self.spread(),
-            4 if random.chance(plan.extends) => self.extend(plan.ask.duration_ns, random),
+            4 if random.chance(plan.extends) => self.extend(plan, random),
             _ => self.submit_some(plan, random),
         }
     }
@@ -36,18 +36,26 @@ impl Client {
         false
     }
 
-    /// Asks all nodes for later ends of their leases, mostly when one drains.
-    fn extend(&self, duration_ns: u64, random: &mut Random) -> bool {
-        self.handle.with(|engine| {
+    /// Asks all nodes for later ends of their leases, mostly when one drains; not again before an answer can be there.
+    fn extend(&mut self, plan: &ClusterPlan, random: &mut Random) -> bool {
+        let now = self.handle.now();
+        if now < self.extends_at {
+            return false;
+        }
+        let is_asked = self.handle.with(|engine| {
             let drains = engine.core.peer_stats().any(|peer| peer.is_draining);
             if !random.chance(if drains { 50 } else { 2 }) {
                 return false;
             }
             engine.lanes.world.log(|| "extend".to_owned());
-            engine.extend_peers(duration_ns);
+            engine.extend_peers(plan.ask.duration_ns);
             engine.settle_and_flush();
             true
-        })
+        });
+        if is_asked {
+            self.extends_at = now + plan.ask.beat_ns;
+        }
+        is_asked
     }
 
     fn submit_some(&mut self, plan: &ClusterPlan, random: &mut Random) -> bool {
