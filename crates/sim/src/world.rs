@@ -92,6 +92,20 @@ impl Entry {
             + u64::from(loss_retries).min(self.deaths + self.unknowns)
     }
 
+    /// Whether it raised so often that it is not repeated; nothing is, where all is cancelled.
+    fn has_spent_retries(&self) -> bool {
+        self.raises > u64::from(self.budgets.retries) || (self.raises > 0 && self.may_cancel)
+    }
+
+    /// Whether it was lost so often that it is not repeated, or has killed too many workers; nothing is, where all is
+    /// cancelled.
+    fn has_spent_losses(&self) -> bool {
+        let losses = self.deaths + self.unknowns;
+        let is_killer = self.deaths >= u64::from(Config::default().kills_max);
+        losses > u64::from(self.budgets.loss_retries)
+            || (losses > 0 && (self.may_cancel || is_killer))
+    }
+
     /// Whether the program's client has it, and not some node's engine.
     #[must_use]
     pub const fn is_clients(&self) -> bool {
@@ -373,11 +387,11 @@ impl World {
         };
         let has_cause = match status {
             Status::Succeeded => entry.runs.iter().any(|run| run.end == Some(Verdict::Returned)),
-            Status::Failed => entry.starts > 0 || entry.is_unsendable,
+            Status::Failed => entry.is_unsendable || entry.has_spent_retries(),
             Status::Cancelled => entry.may_cancel,
             Status::TimedOut => entry.has_time,
             Status::DependencyFailed => entry.parents.iter().any(failed),
-            Status::Lost => entry.deaths + entry.unknowns > 0,
+            Status::Lost => entry.has_spent_losses(),
             Status::Refused => true,
         };
         assert!(has_cause, "task {number} ended as {status:?} without a cause: {entry:?}");

@@ -8,7 +8,7 @@ use gristmill_client::Conversation;
 use gristmill_transport::{Channel, ChannelError, ChunkHead, Flushed};
 use gristmill_wire::peer::{MessageKind, Messages};
 
-use super::network::{Air, Side, look};
+use super::network::{Air, Side, look, size_of};
 
 /// An end of a line.
 #[derive(Debug)]
@@ -17,14 +17,13 @@ pub(crate) struct SimChannel {
     pub line: usize,
     pub side: Side,
     name: String,
-    /// Chunks that came, each counted as one byte: what matters is that it grows.
-    received: u64,
+    received_bytes: u64,
 }
 
 impl SimChannel {
     pub fn new(air: &Air, line: usize, side: Side) -> Self {
         let name = format!("line {line} end {side}");
-        Self { air: air.clone(), line, side, name, received: 0 }
+        Self { air: air.clone(), line, side, name, received_bytes: 0 }
     }
 
     /// The line and the end of it that a channel is, by what it is called.
@@ -53,11 +52,11 @@ impl Channel for SimChannel {
 
     fn receive(&mut self, body: &mut Vec<u8>) -> Result<Option<ChunkHead>, ChannelError> {
         let received = look(&self.air).receive(self.line, self.side).map_err(|_| self.lost())?;
-        Ok(received.map(|(head, bytes)| {
-            self.received += 1;
-            *body = bytes;
-            head
-        }))
+        let Some(packet) = received else { return Ok(None) };
+        self.received_bytes += size_of(&packet) as u64;
+        let (head, bytes) = packet;
+        *body = bytes;
+        Ok(Some(head))
     }
 
     fn close(&mut self) {}
@@ -83,7 +82,7 @@ impl Channel for SimChannel {
     }
 
     fn received_bytes(&self) -> u64 {
-        self.received
+        self.received_bytes
     }
 }
 

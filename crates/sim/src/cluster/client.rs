@@ -22,6 +22,8 @@ pub(crate) struct Client {
     pub porter: Porter<Handle>,
     pub door: Doorway,
     pub condition: Condition,
+    /// The task of which the program waits to hear whether it is cancelled.
+    pub asked: Option<usize>,
     /// Tasks that the program has submitted.
     pub submitted: u64,
     pub is_closed: bool,
@@ -58,6 +60,7 @@ impl Client {
             porter,
             door,
             condition,
+            asked: None,
             submitted: 0,
             is_closed: false,
             extends_at: 0,

@@ -77,6 +77,7 @@ impl Doorway {
         host: &mut impl Host<SimMeeting>,
         now: u64,
     ) -> Option<Talk<SimMeeting>> {
+        let dial = talk.dial;
         loop {
             let turn = match talk.meeting.progress(now) {
                 Step::Waiting => return Some(talk),
@@ -89,9 +90,12 @@ impl Doorway {
             };
             match turn {
                 Turn::On(going_on) => talk = *going_on,
-                Turn::Done => return None,
+                Turn::Done => {
+                    self.dials.met(dial);
+                    return None;
+                }
                 Turn::Failed(talk, text) => {
-                    if let Some(place) = talk.dial {
+                    if let Some(place) = dial {
                         self.dials.try_later(place, now);
                     }
                     host.failed(talk.name(), &text);

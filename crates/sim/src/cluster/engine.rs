@@ -13,6 +13,28 @@ pub(crate) struct Engine {
     pub lanes: Lanes,
     pub guests: Guests,
     pub news: VecDeque<PeerNews>,
+    /// Guests that there may be, once their peers have said that no more come.
+    pub guests_max: usize,
+}
+
+impl Engine {
+    /// Who was asked to send nothing more, and has agreed, does not.
+    pub fn check_drained(&mut self) {
+        if !self.guests.is_draining {
+            self.guests_max = usize::MAX;
+            return;
+        }
+        let links = &self.lanes.links;
+        let mut open = links.peers().filter_map(|peer| links.get(peer)).map(|one| one.drains_open);
+        let count = self.guests.count();
+        assert!(
+            count <= self.guests_max,
+            "a task came to a node that drains, which its client knew"
+        );
+        if links.peers().count() > 0 && open.all(|open| open == 0) {
+            self.guests_max = count;
+        }
+    }
 }
 
 impl LinkHome for Engine {
@@ -55,7 +77,11 @@ impl LinkHome for Engine {
 
     fn tell_news(&mut self, news: PeerNews) {
         self.lanes.world.log(|| format!("{news:?}"));
-        if let PeerNews::Gone { peer, .. } = &news {
+        if let PeerNews::Gone { peer, text, has_ended, .. } = &news {
+            let is_silent = text.starts_with("it was not heard");
+            let is_broken = self.core.failure().is_some();
+            assert!(*has_ended || is_silent || is_broken, "a link ends without a cause: {text}");
+            self.lanes.silences += u64::from(is_silent);
             self.lanes.lost.extend(self.lanes.line_of(*peer));
         }
         self.news.push_back(news);

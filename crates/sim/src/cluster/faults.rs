@@ -12,6 +12,7 @@ impl Cluster {
             return false;
         }
         self.faults_left -= 1;
+        self.is_troubled = true;
         let place = self.random.index(self.nodes.len());
         match self.random.below(10) {
             0..=2 => self.cut(place),

@@ -65,6 +65,7 @@ impl Handle {
             lanes: Lanes::new(world, links, air),
             guests: Guests::default(),
             news: VecDeque::new(),
+            guests_max: usize::MAX,
         };
         let handle = Self {
             engine: Rc::new(RefCell::new(engine)),
@@ -105,6 +106,7 @@ impl Handle {
             resume_unwind(panic)
         });
         let lost = std::mem::take(&mut engine.lanes.lost);
+        shared.silences += std::mem::take(&mut engine.lanes.silences);
         let world = &mut engine.lanes.world;
         shared.ledger = std::mem::take(&mut world.ledger);
         shared.trace = world.trace.take();
@@ -114,6 +116,7 @@ impl Handle {
         if *self.life.borrow() == Life::Alive {
             engine.core.audit();
             engine.check_left(&before);
+            engine.check_drained();
         }
         let is_over = self.over_since.get().is_some_and(|since| shared.now > since + SLACK_NS);
         let has_begun = !engine.lanes.world.started.is_empty();

@@ -27,6 +27,8 @@ pub(crate) struct Lanes {
     lines: BTreeMap<PeerId, usize>,
     /// The lines of links that are lost since this was emptied.
     pub lost: Vec<usize>,
+    /// Links that were silent for too long.
+    pub silences: u64,
     pub air: Air,
 }
 
@@ -96,6 +98,7 @@ impl Lanes {
             program: Vec::new(),
             lines: BTreeMap::new(),
             lost: Vec::new(),
+            silences: 0,
             air: air.clone(),
         }
     }

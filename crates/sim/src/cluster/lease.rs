@@ -10,6 +10,7 @@ use gristmill_transport::Channel;
 use super::channel::SimChannel;
 use super::engine::Engine;
 use super::handle::Handle;
+use super::network::look;
 use crate::worker::Message;
 
 impl Handle {
@@ -66,6 +67,10 @@ impl LinkOwner for Handle {
     fn reattach(&self, peer: PeerId, channel: Box<dyn Channel + Send>, received: u64) -> bool {
         self.with(|engine| {
             let name = channel.peer().to_owned();
+            let (line, side) = SimChannel::end_of(&name);
+            let is_connected = engine.lanes.links.get(peer).is_some_and(|link| link.is_connected());
+            let has_dialled = look(&engine.lanes.air).dialled_by(line) == side;
+            assert!(!is_connected || !has_dialled, "who has a connection does not dial again");
             let is_there = engine.reattach(peer, channel, received);
             engine
                 .lanes

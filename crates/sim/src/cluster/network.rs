@@ -81,7 +81,8 @@ pub(crate) fn look(air: &Air) -> MutexGuard<'_, Network> {
 #[derive(Debug)]
 pub(crate) struct Broken;
 
-fn size_of(packet: &Packet) -> usize {
+/// The bytes of a chunk with its head.
+pub(crate) fn size_of(packet: &Packet) -> usize {
     packet.1.len() + 24
 }
 
@@ -115,6 +116,11 @@ impl Network {
 
     pub fn accept(&mut self, line: usize) {
         self.lines[line].is_accepted = true;
+    }
+
+    /// Which side has dialled.
+    pub fn dialled_by(&self, line: usize) -> Side {
+        self.lines[line].dialled_by
     }
 
     /// Nobody is there: who dialled learns it.

@@ -11,6 +11,9 @@ use crate::equipment::Room;
 use crate::plan::{Plan, pick};
 use crate::random::Random;
 
+/// Beats have to find their way, or nothing else does: bytes that a link takes from one to the next.
+const BEAT_ROOM: u64 = 800;
+
 /// One seed's cluster.
 #[derive(Debug, Clone)]
 pub(crate) struct ClusterPlan {
@@ -60,7 +63,6 @@ impl ClusterPlan {
                 depth_max: 2 + small(random, 12),
                 cores: pick(random, &[1, 2, u32::MAX]),
                 shares_nested_only: true,
-                budgets: Default::default(),
                 outstanding_max: u64::MAX,
                 ..base.config.clone()
             },
@@ -71,9 +73,10 @@ impl ClusterPlan {
             jitter_ns: pick(random, &[0, 50_000, 2_000_000]),
             window_size: pick(random, &[300, 2_000, 1 << 20, 1 << 20]),
         };
-        // Beats have to find their way, or nothing else does.
-        let beat_ns =
-            pick(random, &[5, 20]) * (weather.delay_ns + weather.jitter_ns).max(1_000_000);
+        let sizes = Self::draw_sizes(random);
+        let way_ns = weather.delay_ns + weather.jitter_ns;
+        let beat_ns = (pick(random, &[1, 5, 20]) * way_ns.max(1_000_000))
+            .max(2 * way_ns * BEAT_ROOM / bytes_per_trip(&weather, &sizes).min(BEAT_ROOM));
         let expiry_ns = pick(random, &[4, 10]) * beat_ns;
         let has_end = random.chance(25);
         Self {
@@ -82,7 +85,7 @@ impl ClusterPlan {
             nodes,
             joins: (0..count).map(|_| random.chance(50)).collect(),
             weather,
-            sizes: Self::draw_sizes(random),
+            sizes,
             ask: Ask {
                 lease: 0,
                 // What a task needs must not be shut up in the lease of a client that is gone, for good.
@@ -129,6 +132,13 @@ impl ClusterPlan {
     pub const fn span_ns(&self) -> u64 {
         3 * self.ask.expiry_ns
     }
+}
+
+/// Bytes that leave before something has to be confirmed, or has arrived.
+fn bytes_per_trip(weather: &Weather, sizes: &LinkSizes) -> u64 {
+    let kept = sizes.chunk.saturating_mul(sizes.session.unacknowledged_chunks_max);
+    let bytes = kept.min(sizes.session.unacknowledged_bytes_max).min(weather.window_size);
+    bytes.max(1) as u64
 }
 
 fn draw_node(random: &mut Random) -> Capacity {

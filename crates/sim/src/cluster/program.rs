@@ -11,6 +11,9 @@ use crate::random::Random;
 impl Client {
     /// One step of the program; false when it has nothing to do.
     pub fn step(&mut self, plan: &ClusterPlan, random: &mut Random) -> bool {
+        if self.waits() {
+            return false;
+        }
         match random.below(8) {
             0 => random.chance(plan.base.cancels) && self.cancel_some(random),
             1 => random.chance(plan.base.releases) && self.release_some(random),
@@ -24,6 +27,17 @@ impl Client {
             4 if random.chance(plan.extends) => self.extend(plan, random),
             _ => self.submit_some(plan, random),
         }
+    }
+
+    /// Whether the program waits for a node's word on what it wants to cancel.
+    pub fn waits(&mut self) -> bool {
+        self.asked = self.asked.filter(|&number| {
+            self.handle.with(|engine| {
+                let id = engine.lanes.world.ledger[number].id;
+                id.is_some_and(|id| engine.core.is_withdrawn(id))
+            })
+        });
+        self.asked.is_some()
     }
 
     fn spread(&self) -> bool {
@@ -96,7 +110,7 @@ impl Client {
         });
     }
 
-    fn cancel_some(&self, random: &mut Random) -> bool {
+    fn cancel_some(&mut self, random: &mut Random) -> bool {
         let Some(number) = self.draw_task(random) else { return false };
         let grace_ns = random.chance(50).then(|| random.below(1_000_000));
         let mode = if random.chance(50) {
@@ -104,7 +118,8 @@ impl Client {
         } else {
             CancelMode::Running { grace_ns }
         };
-        self.cancel(number, mode);
+        let outcome = cancel(&self.handle, number, mode);
+        self.asked = (outcome == CancelOutcome::Asked).then_some(number);
         true
     }
 
@@ -116,10 +131,6 @@ impl Client {
             })
             .collect();
         (!own.is_empty()).then(|| own[random.index(own.len())])
-    }
-
-    fn cancel(&self, number: usize, mode: CancelMode) {
-        cancel(&self.handle, number, mode);
     }
 
     fn release_some(&self, random: &mut Random) -> bool {
@@ -152,11 +163,11 @@ impl Client {
 
 /// Asks for the end of a task even if it runs.
 pub(super) fn stop(handle: &Handle, number: usize) {
-    cancel(handle, number, CancelMode::Running { grace_ns: None });
+    let _ = cancel(handle, number, CancelMode::Running { grace_ns: None });
 }
 
 /// Cancels a task of an engine.
-fn cancel(handle: &Handle, number: usize, mode: CancelMode) {
+fn cancel(handle: &Handle, number: usize, mode: CancelMode) -> CancelOutcome {
     handle.with(|engine| {
         let world = &mut engine.lanes.world;
         let now = world.now;
@@ -179,5 +190,6 @@ fn cancel(handle: &Handle, number: usize, mode: CancelMode) {
             CancelOutcome::Requested | CancelOutcome::Asked => {}
         }
         engine.settle_and_flush();
-    });
+        outcome
+    })
 }

@@ -43,6 +43,8 @@ pub struct Cluster {
     pub(super) client: Client,
     pub(super) nodes: Vec<Node>,
     pub(super) faults_left: u64,
+    /// Something has befallen it, or does without a fault: leases that end, or cannot start workers.
+    pub(super) is_troubled: bool,
     /// Until when each node is apart, true time.
     pub(super) apart_until: Vec<u64>,
     pub(super) steps: u64,
@@ -70,6 +72,7 @@ impl Cluster {
             nodes: (0..count).map(node).collect(),
             client,
             faults_left: plan.faults,
+            is_troubled: plan.ask.duration_ns != u64::MAX || plan.lease.start_failures > 0,
             apart_until: vec![0; count],
             steps: 0,
             busy_at: 0,
@@ -153,6 +156,7 @@ impl Cluster {
         let is_empty = |handle: &Handle| {
             handle.with(|engine| {
                 engine.guests.count() == 0
+                    && !engine.core.is_recalling()
                     && engine.core.record_count() == 0
                     && engine.lanes.world.memory.block_count() == 0
             })
@@ -180,6 +184,7 @@ impl Cluster {
         });
         self.log(|| "the client leaves".to_owned());
         self.client.has_left = true;
+        self.is_troubled = true;
         self.end_client(false);
     }
 

@@ -19,6 +19,8 @@ pub(crate) struct Shared {
     pub now: u64,
     /// The first lines of links that the client has lost.
     pub lost: BTreeSet<usize>,
+    /// Links that were silent for too long.
+    pub silences: u64,
     /// The program has no client any more.
     pub is_orphaned: bool,
     /// How many engines there were.

@@ -106,14 +106,17 @@ impl Cluster {
     }
 
     /// Asks for the end of a task that would run for ever; false when there is none.
-    fn stop_hanging(&self) -> bool {
+    fn stop_hanging(&mut self) -> bool {
         let nodes = self.nodes.iter().flat_map(|node| node.engines.borrow().clone());
         for handle in nodes.chain([self.client.handle.clone()]).filter(Handle::is_alive) {
             let Some(number) = handle.with(|engine| engine.lanes.world.hanging()) else { continue };
             let owner = self.shared.borrow().ledger[number].owner;
             // Where its owner is gone, whoever runs it will hear so.
-            let Some(owner) = self.engine_of(owner) else { continue };
-            super::program::stop(&owner, number);
+            let Some(handle) = self.engine_of(owner) else { continue };
+            if handle.is_client() && self.client.waits() {
+                continue;
+            }
+            super::program::stop(&handle, number);
             return true;
         }
         false

@@ -11,8 +11,8 @@ use super::node::{Condition, Node};
 use super::run::{Cluster, ClusterReport};
 
 /// Once nothing is wrong any more all must be over in this time: dials that are 10 s late, leases that run out, workers
-/// that do not start time and again, 5 s apart.
-const PATIENCE_NS: u64 = 100_000_000_000;
+/// that fail to start again and again with pauses of 5 s.
+const PATIENCE_NS: u64 = 120_000_000_000;
 
 impl Cluster {
     /// What must hold at any time: shares of a node, the end of leases, and that all is over some time.
@@ -27,6 +27,8 @@ impl Cluster {
                 }
             }
         }
+        let silences = self.shared.borrow().silences;
+        assert!(self.is_troubled || silences == 0, "a link was silent, and nothing has happened");
         let is_well = self.faults_left == 0 && self.next_recovery().is_none();
         if !is_well {
             self.busy_at = now;
