@@ -1,4 +1,4 @@
-//! `sim [engine|cluster] [SEED] [--count N] [--trace]`: one seed, or many of both worlds.
+//! `sim [engine|cluster] [SEED] [--count N] [--first] [--trace]`: one seed, or many of both worlds, until the first fails.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command talks to its terminal")]
 
 mod many;
@@ -32,13 +32,14 @@ struct Wish {
     kind: Option<Kind>,
     seed: Option<u64>,
     count: Option<u64>,
+    stops_at_first: bool,
     with_trace: bool,
 }
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let Some(wish) = parse(&arguments) else {
-        eprintln!("usage: sim [engine|cluster] [SEED] [--count N] [--trace]");
+        eprintln!("usage: sim [engine|cluster] [SEED] [--count N] [--first] [--trace]");
         return ExitCode::from(2);
     };
     let kinds = [Kind::Engine, Kind::Cluster].into_iter().zip(COUNTS);
@@ -47,7 +48,10 @@ fn main() -> ExitCode {
     for (kind, count) in wanted {
         is_good &= match (wish.seed, wish.count) {
             (Some(seed), None) => run_one(kind, seed, wish.with_trace),
-            (first, wanted) => many::run(kind, first.unwrap_or(0), wanted.unwrap_or(count)),
+            (first, wanted) => {
+                let first = first.unwrap_or(0);
+                many::run(kind, first..first + wanted.unwrap_or(count), wish.stops_at_first)
+            }
         };
     }
     if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -59,6 +63,7 @@ fn parse(arguments: &[String]) -> Option<Wish> {
     while let Some(argument) = rest.next() {
         match argument.as_str() {
             "--count" => wish.count = Some(rest.next()?.parse().ok()?),
+            "--first" => wish.stops_at_first = true,
             "--trace" => wish.with_trace = true,
             "engine" => wish.kind = Some(Kind::Engine),
             "cluster" => wish.kind = Some(Kind::Cluster),

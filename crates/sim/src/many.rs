@@ -28,15 +28,17 @@ struct Sums {
     failures: Vec<(u64, String)>,
 }
 
-/// Runs `count` seeds from `first` on, and prints what came of them; says whether all were good.
-pub fn run(kind: Kind, first: u64, count: u64) -> bool {
+/// Runs seeds, if need be until one fails, and prints what came of them; says whether all were good.
+pub fn run(kind: Kind, seeds: Range<u64>, stops_at_first: bool) -> bool {
     let began = Instant::now();
     std::panic::set_hook(Box::new(note_panic));
-    let (seeds, sums) = (Mutex::new(first..first + count), Mutex::new(Sums::default()));
+    let failures_max = if stops_at_first { 1 } else { FAILURES_MAX };
+    let (first, count) = (seeds.start, seeds.end - seeds.start);
+    let (seeds, sums) = (Mutex::new(seeds), Mutex::new(Sums::default()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..threads {
-            scope.spawn(|| work(kind, &seeds, &sums));
+            scope.spawn(|| work(kind, &seeds, &sums, failures_max));
         }
     });
     let _ = std::panic::take_hook();
@@ -62,7 +64,7 @@ fn note_panic(panic: &PanicHookInfo<'_>) {
 }
 
 /// Runs seeds until none is left, or enough have failed.
-fn work(kind: Kind, seeds: &Mutex<Range<u64>>, sums: &Mutex<Sums>) {
+fn work(kind: Kind, seeds: &Mutex<Range<u64>>, sums: &Mutex<Sums>, failures_max: usize) {
     let next = || seeds.lock().unwrap_or_else(PoisonError::into_inner).next();
     while let Some(seed) = next() {
         let done = catch_unwind(|| match kind {
@@ -74,7 +76,7 @@ fn work(kind: Kind, seeds: &Mutex<Range<u64>>, sums: &Mutex<Sums>) {
             Ok(done) => sums.add(&done),
             Err(_) => sums.failures.push((seed, LAST_WORDS.take())),
         }
-        if sums.failures.len() >= FAILURES_MAX {
+        if sums.failures.len() >= failures_max {
             return;
         }
     }

@@ -147,6 +147,9 @@ impl Lanes {
         let given_at = if is_whole { look(&self.air).sent() } else { 0 };
         let by = self.world.engine;
         let placement = Placement { attempt, by, link, given_at, starts: 0 };
-        self.world.ledger[number].placements.push(placement);
+        let placements = &mut self.world.ledger[number].placements;
+        let is_new = placements.last().is_none_or(|last| last.by != by || last.attempt != attempt);
+        assert!(is_new, "two placements of task {number} are both {attempt}");
+        placements.push(placement);
     }
 }
