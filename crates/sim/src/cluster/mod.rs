@@ -13,6 +13,7 @@
 //!
 //! Not simulated: bytes that are damaged (fuzzing does that), memory that runs out, threads that interleave within a step.
 
+mod breaks;
 mod channel;
 mod client;
 mod clock;
@@ -20,6 +21,7 @@ mod doorway;
 mod engine;
 mod faults;
 mod handle;
+mod housing;
 mod lanes;
 mod lease;
 mod network;

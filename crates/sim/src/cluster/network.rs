@@ -1,4 +1,4 @@
-//! Connections that a seed delays, blocks, cuts and forgets.
+//! Connections that a seed delays and blocks; `breaks` cuts and forgets them.
 //!
 //! A *line* is one connection between the client and a node; end 0 is the client's. It carries chunks in order and once, as
 //! TCP does: what a network drops arrives later, and what was under way when a line is cut arrives up to some point. Each
@@ -30,26 +30,26 @@ pub(crate) struct Weather {
 
 /// One end of a line.
 #[derive(Debug, Default)]
-struct End {
+pub(super) struct End {
     /// What the system has not taken.
     outbox: VecDeque<Packet>,
     /// What is under way to the other end, each with when it arrives.
-    wire: VecDeque<(u64, Packet)>,
+    pub wire: VecDeque<(u64, Packet)>,
     /// When this end learns that the line is cut.
-    broken_at: Option<u64>,
+    pub broken_at: Option<u64>,
     /// It was dropped.
-    is_gone: bool,
+    pub is_gone: bool,
     /// When the other end can learn that; none: it cannot.
     gone_at: Option<u64>,
 }
 
 #[derive(Debug)]
-struct Line {
-    node: usize,
-    ends: [End; 2],
+pub(super) struct Line {
+    pub node: usize,
+    pub ends: [End; 2],
     opens_at: u64,
     /// What is sent from now on arrives nowhere.
-    is_cut: bool,
+    pub is_cut: bool,
     /// The accepting end has been taken.
     is_accepted: bool,
     dialled_by: Side,
@@ -60,10 +60,10 @@ struct Line {
 pub(crate) struct Network {
     pub now: u64,
     weather: Weather,
-    random: Random,
-    lines: Vec<Line>,
+    pub(super) random: Random,
+    pub(super) lines: Vec<Line>,
     /// Which nodes are apart.
-    apart: Vec<bool>,
+    pub(super) apart: Vec<bool>,
     /// How many chunks were sent anywhere, and how many when each end last sent one to, or from, each node.
     sent: u64,
     sent_by: Vec<[u64; 2]>,
@@ -92,7 +92,7 @@ impl Network {
         Self { now: 0, weather, random, lines: Vec::new(), apart, sent: 0, sent_by }
     }
 
-    fn delay(&mut self) -> u64 {
+    pub(super) fn delay(&mut self) -> u64 {
         self.weather.delay_ns + self.random.below(self.weather.jitter_ns + 1)
     }
 
@@ -254,51 +254,5 @@ impl Network {
         if !is_cut {
             end.gone_at = Some(gone_at);
         }
-    }
-
-    /// The lines of a node that are in use.
-    pub fn lines_of(&self, node: usize) -> Vec<usize> {
-        let is_used = |line: &Line| line.node == node && !line.is_cut && !line.ends[0].is_gone;
-        (0..self.lines.len()).filter(|&place| is_used(&self.lines[place])).collect()
-    }
-
-    /// Cuts a line: a part of what was under way arrives, and each end learns it in up to `longest_ns`, or not at all.
-    pub fn cut(&mut self, line: usize, longest_ns: u64) {
-        for side in [0, 1] {
-            let left = self.lines[line].ends[side].wire.len() as u64;
-            let kept = usize::try_from(self.random.below(left + 1)).unwrap_or(0);
-            let is_half_open = self.random.chance(25);
-            let heard_at = self.now + self.random.below(longest_ns + 1);
-            let end = &mut self.lines[line].ends[side];
-            end.wire.truncate(kept);
-            end.broken_at = (!is_half_open).then_some(heard_at);
-        }
-        self.lines[line].is_cut = true;
-    }
-
-    /// A node's machine is dead: nothing more comes from it, and nobody hears of that.
-    pub fn silence(&mut self, node: usize, side: Side) {
-        for line in self.lines.iter_mut().filter(|line| line.node == node) {
-            line.is_cut = true;
-            line.ends[side].broken_at = None;
-        }
-    }
-
-    /// A machine is up again: it knows nothing of its old lines, and says so to who uses one.
-    pub fn forget_old(&mut self, node: usize, side: Side) {
-        let heard_at = self.now + self.delay();
-        let is_old = |line: &&mut Line| line.node == node && line.is_cut && line.ends[side].is_gone;
-        for line in self.lines.iter_mut().filter(is_old) {
-            line.ends[1 - side].broken_at.get_or_insert(heard_at);
-        }
-    }
-
-    /// Puts a node apart, or ends that.
-    pub fn set_apart(&mut self, node: usize, is_apart: bool) {
-        self.apart[node] = is_apart;
-    }
-
-    pub fn is_apart(&self, node: usize) -> bool {
-        self.apart[node]
     }
 }
