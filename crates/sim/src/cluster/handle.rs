@@ -17,7 +17,7 @@ use super::shared::Shared;
 use crate::world::World;
 
 /// A worker may begin so long after its lease is over: until its agent has looked.
-pub(crate) const SLACK_NS: u64 = 3_000_000;
+pub(crate) const SLACK_NS: u64 = 300_000;
 
 /// What became of an engine's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
