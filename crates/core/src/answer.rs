@@ -93,18 +93,18 @@ impl Core {
     /// Learns from the run.
     #[inline]
     fn observe(&mut self, index: u32, frame: &AnswerFrame, ticks: u64) -> Run {
-        let task = &self.tasks[index];
-        if frame.verdict.has_started() {
-            self.fruitless = 0;
-            self.counts.busy_ticks += frame.ran.ticks();
-            #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-            let ran_ns = frame.ran.ticks() as f32 * self.ns_per_tick / self.calls(index) as f32;
-            let function = task.function.0 as usize;
-            self.functions[function].observe(ran_ns, self.config.run_min_ns);
+        if !frame.verdict.has_started() {
+            return Run::default();
         }
+        let task = &self.tasks[index];
+        self.fruitless = 0;
+        self.counts.busy_ticks += frame.ran.ticks();
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let ran_ns = frame.ran.ticks() as f32 * self.ns_per_tick / self.calls(index) as f32;
+        let function = task.function.0 as usize;
+        self.functions[function].observe(ran_ns, self.config.run_min_ns);
         if !crate::HAS_TAGS {
-            let has_started = frame.verdict.has_started();
-            return Run { has_started, ran: frame.ran, ..Run::default() };
+            return Run { has_started: true, ran: frame.ran, ..Run::default() };
         }
         let came_up = self.slots[usize::from(task.slot)].ready_ticks;
         let is_cold = came_up > task.submitted_ticks;
@@ -115,7 +115,7 @@ impl Core {
             ran: frame.ran,
             published_after: frame.published_after,
             drained_after: Span::from_ticks(ticks.saturating_sub(task.submitted_ticks)),
-            has_started: frame.verdict.has_started(),
+            has_started: true,
         }
     }
 

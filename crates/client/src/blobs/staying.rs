@@ -59,14 +59,17 @@ impl Inner {
 
     #[cold]
     fn bring_these_home(&mut self, tasks: &[TaskId]) {
+        let far_before = self.lanes.homing.far.len();
         for &task in tasks {
             // One that nobody can ask for ends with those that need it.
             if !self.core.is_released(task) {
                 self.bring_home(task);
             }
         }
-        let now = self.lanes.now();
-        self.flush_links(now);
+        if self.lanes.homing.far.len() < far_before {
+            let now = self.lanes.now();
+            self.flush_links(now);
+        }
     }
 
     /// All results that stayed are brought home: those that somebody can ask for, and those that are at `peer`.

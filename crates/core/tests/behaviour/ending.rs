@@ -135,6 +135,7 @@ fn a_worker_that_finds_the_deadline_passed_says_so() {
     let options = TaskOptions { deadline_ns: Some(500_000), ..TaskOptions::default() };
     let task = engine.submit_with(options);
     assert_eq!(engine.answer(task, Expired), AnswerOutcome::Finished(Status::TimedOut));
+    assert_eq!(engine.core.task(task).unwrap().tags.started_ticks, 0, "it has not run");
 }
 
 #[test]
