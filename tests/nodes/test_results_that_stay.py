@@ -14,6 +14,7 @@ from gristmill._nodes.local import LocalNodes
 
 import calls
 from blobs import counts, spilled, wait_for_nodes
+from proxy import RelayedNodes
 from stage import Gate
 
 pytestmark = pytest.mark.slow
@@ -157,6 +158,24 @@ def test_a_node_that_drains_brings_it_home(make_nodes: MakeNodes, gates: Gates) 
     assert placement.agents[0].wait() == 0
     assert numpy.array_equal(made.result(), count_up(SIZE))
     assert executor.stats()["loss_retries"] == 0
+
+
+def test_one_that_is_let_go_on_its_way_is_fetched_again(
+    make_nodes: MakeNodes, gates: Gates
+) -> None:
+    executor, placement = make_nodes(1, 1, kind=RelayedNodes)
+    assert isinstance(placement, RelayedNodes)
+    made = make_stay(executor, gates)
+    placement.relay.hold_after(SIZE // 4)
+    assert not made.done()
+    while f" of {SIZE} bytes have come from there" not in executor.explain(made):
+        pass
+    del made
+    while executor.stats()["outstanding"]:
+        pass
+    placement.relay.go_on()
+    # The same bytes at the same node.
+    assert numpy.array_equal(make_stay(executor, gates).result(), count_up(SIZE))
 
 
 def node_of(executor: Executor, made: Future[Any]) -> int:

@@ -98,12 +98,12 @@ impl Homing {
         }
     }
 
-    /// A task's result does not come.
-    pub fn give_up(&mut self, task: TaskId) {
-        let is_its = |answer: &&mut Answer| answer.returned.task == task;
-        let found = self.answers.iter_mut().find(|(_, answer)| is_its(answer));
-        if let Some(key) = found.map(|(&key, _)| key) {
-            self.answers.remove(&key);
+    /// A task's result does not come from a peer, which may cease to send it: what comes for nobody else is asked for anew
+    /// when it is named again.
+    pub fn give_up(&mut self, peer: PeerId, task: TaskId) {
+        let found = self.answers.iter().find(|(_, answer)| answer.returned.task == task);
+        if let Some((&key, _)) = found {
+            self.abandon(peer, key);
         }
     }
 
@@ -332,6 +332,9 @@ mod tests {
         let mut homing = two_answers();
         homing.abandon(PEER, 0);
         assert_eq!(homing.coming.len(), 1, "the other answer waits");
+        homing.give_up(PEER, TaskId::new(9, 9));
+        assert!(homing.coming.is_empty() && homing.answers.is_empty());
+        let mut homing = two_answers();
         homing.forget(PEER);
         assert!(homing.coming.is_empty() && homing.answers.is_empty());
     }

@@ -118,6 +118,7 @@ impl Inner {
     /// A result that stayed is of no use here any more, be it that it has come home: its node need not keep it.
     pub(crate) fn let_far_go(&mut self, bundle: &Bundle, far: Far) {
         let homing = &mut self.lanes.homing;
+        homing.give_up(far.peer, far.task);
         if homing.far.get(&far.task).is_some_and(|returned| returned.attempt == far.attempt) {
             homing.far.remove(&far.task);
         }
@@ -154,8 +155,6 @@ impl Inner {
             let names = self.far_bundle(task).into_iter().flat_map(Bundle::named_parts);
             if names.filter_map(|(_, name)| name).any(|name| name.digest == digest) {
                 let now = self.lanes.now();
-                self.lanes.homing.far.remove(&task);
-                self.lanes.homing.give_up(task);
                 self.core.result_lost(peer, task, report.clone(), now, &mut self.lanes);
             }
         }
