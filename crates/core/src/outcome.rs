@@ -115,6 +115,23 @@ pub struct LossReport {
     pub detail: Box<str>,
 }
 
+impl LossReport {
+    /// The loss of a whole node, or of what it had: no worker of it is known.
+    #[must_use]
+    pub fn of_node(node: &str, detail: &str) -> Self {
+        Self {
+            slot: SlotId(0),
+            epoch: Epoch(0),
+            pid: 0,
+            cause: LossCause::Node,
+            node: node.into(),
+            oom: false,
+            killed_for: None,
+            detail: detail.into(),
+        }
+    }
+}
+
 /// Why a worker did not start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartFailure {

@@ -4,10 +4,10 @@
 //! such a task, waits for it or listens to it has its result brought home; so has a node that can get it from nobody else, and
 //! one that drains. A result that its node loses is made again.
 
-use gristmill_core::{LossCause, LossReport, PeerEnd};
+use gristmill_core::{LossReport, PeerEnd};
 use gristmill_shm::ArenaError;
 use gristmill_wire::peer::{BlobMessage, Part, Parted};
-use gristmill_wire::{Digest, Epoch, PeerId, SlotId, TaskId};
+use gristmill_wire::{Digest, PeerId, TaskId};
 
 use super::homing::Returned;
 use crate::bundle::{Bundle, Far};
@@ -141,16 +141,8 @@ impl Inner {
     /// A peer has a blob no more: results that stayed there and have it are lost.
     pub(super) fn results_dropped(&mut self, peer: PeerId, digest: Digest, text: &str) {
         let node = self.lanes.links.get(peer).map_or("?", |link| &link.name);
-        let report = LossReport {
-            slot: SlotId(0),
-            epoch: Epoch(0),
-            pid: 0,
-            cause: LossCause::Node,
-            node: node.into(),
-            oom: false,
-            killed_for: None,
-            detail: format!("it does not have the result any more: {text}").into(),
-        };
+        let detail = format!("it does not have the result any more: {text}");
+        let report = LossReport::of_node(node, &detail);
         for task in self.core.stayed_at(peer) {
             let names = self.far_bundle(task).into_iter().flat_map(Bundle::named_parts);
             if names.filter_map(|(_, name)| name).any(|name| name.digest == digest) {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use gristmill_core::{LossCause, LossReport};
+use gristmill_core::LossReport;
 use gristmill_transport::Channel;
 use gristmill_wire::peer::Control;
-use gristmill_wire::{BlobName, Epoch, PeerId, SlotId, TaskId};
+use gristmill_wire::{BlobName, PeerId, TaskId};
 
 use super::arrivals::Arrivals;
 use super::guests::GuestWork;
@@ -124,16 +124,7 @@ pub trait LinkWork: LinkHome {
     fn peer_gone(&mut self, peer: PeerId, text: &str, has_ended: bool) {
         let now = self.port().now();
         let Some(link) = self.links_mut().remove(peer, now) else { return };
-        let report = LossReport {
-            slot: SlotId(0),
-            epoch: Epoch(0),
-            pid: 0,
-            cause: LossCause::Node,
-            node: (*link.name).into(),
-            oom: false,
-            killed_for: None,
-            detail: text.into(),
-        };
+        let report = LossReport::of_node(&link.name, text);
         let Parts { core, port, .. } = self.parts();
         core.peer_lost((peer, link.epoch), report, &link.never_sent(), now, port);
         self.peer_left(peer);

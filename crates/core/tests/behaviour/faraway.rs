@@ -2,7 +2,7 @@
 
 use gristmill_core::{
     AnswerOutcome, Config, Epoch, LossCause, LossReport, Origin, Payload, PeerAnswer, PeerEnd,
-    PeerId, PeerOffer, SlotId, Status, Tags, TaskId,
+    PeerId, PeerOffer, Status, Tags, TaskId,
 };
 use gristmill_wire::Span;
 use gristmill_wire::Verdict::Returned;
@@ -24,6 +24,12 @@ pub fn client_with(peers: &[u32], config: Config) -> Engine {
 
 pub fn returned() -> PeerEnd {
     PeerEnd::Returned(Payload::copy_from(b"x"))
+}
+
+/// The death of a worker at a peer.
+pub fn death() -> LossReport {
+    let cause = LossCause::Signal(9);
+    LossReport { epoch: Epoch(1), pid: 7, cause, ..LossReport::of_node("n", "") }
 }
 
 impl Engine {
@@ -69,16 +75,7 @@ impl Engine {
         let unsent: Vec<_> =
             unsent.iter().map(|&task| self.away(task)).map(|one| (one.task, one.attempt)).collect();
         self.port.away.retain(|one| one.peer != peer);
-        let report = LossReport {
-            slot: SlotId(0),
-            epoch: Epoch(0),
-            pid: 0,
-            cause: LossCause::Node,
-            node: "n".into(),
-            oom: false,
-            killed_for: None,
-            detail: "silent".into(),
-        };
+        let report = LossReport::of_node("n", "silent");
         let (whom, now) = ((PeerId(peer), Epoch(1)), self.now);
         self.core.peer_lost(whom, report, &unsent, now, &mut self.port);
         self.core.audit();

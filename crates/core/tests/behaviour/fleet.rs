@@ -4,15 +4,14 @@
 use std::collections::HashMap;
 
 use gristmill_core::{
-    AnswerOutcome, Budgets, CancelMode, CancelOutcome, Config, Epoch, LossCause, LossReport,
-    Origin, Outcome, Payload, PeerEnd, PeerId, PeerOffer, SlotId, StartFailure, Status, TaskId,
-    TaskOptions, Whereabouts,
+    AnswerOutcome, Budgets, CancelMode, CancelOutcome, Config, Epoch, Origin, Outcome, Payload,
+    PeerEnd, PeerId, PeerOffer, StartFailure, Status, TaskId, TaskOptions, Whereabouts,
 };
 use gristmill_wire::Demand;
 use proptest::prelude::*;
 
 use crate::fake::{Away, Engine, starting};
-use crate::faraway::returned;
+use crate::faraway::{death, returned};
 use crate::fleet_events::{Event, How, PEERS, event};
 use crate::fleet_model::Model;
 
@@ -288,19 +287,6 @@ impl Fleet {
             self.check(&before);
         }
         panic!("what is left never ends: {:?}", self.engine.core.stats());
-    }
-}
-
-fn death() -> LossReport {
-    LossReport {
-        slot: SlotId(0),
-        epoch: Epoch(1),
-        pid: 7,
-        cause: LossCause::Signal(9),
-        node: "n".into(),
-        oom: false,
-        killed_for: None,
-        detail: "".into(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use gristmill_core::{
     AnswerOutcome, Budgets, CancelMode, CancelOutcome, Config, LossReport, Payload, PeerEnd,
-    PeerId, SlotId, Status, TaskId, Whereabouts,
+    PeerId, Status, TaskId, Whereabouts,
 };
 use proptest::prelude::*;
 
@@ -84,7 +84,7 @@ fn one_that_is_lost_and_may_not_run_again_is_lost() {
 fn a_peer_can_lose_it_alone() {
     let mut engine = client(&[1, 1], 1);
     let (task, away, child) = one_that_stayed(&mut engine);
-    let report = LossReport { node: "n".into(), ..lost() };
+    let report = LossReport::of_node("n", "");
     engine.core.result_lost(PeerId(away.peer), task, report, engine.now, &mut engine.port);
     engine.core.audit();
     let _ = engine.reply(task, returned());
@@ -92,19 +92,6 @@ fn a_peer_can_lose_it_alone() {
     let _ = engine.reply(child, PeerEnd::Unstarted);
     let _ = engine.reply(child, returned());
     assert!(engine.core.is_final(child));
-}
-
-fn lost() -> LossReport {
-    LossReport {
-        slot: SlotId(0),
-        epoch: gristmill_core::Epoch(0),
-        pid: 0,
-        cause: gristmill_core::LossCause::Node,
-        node: Box::default(),
-        oom: false,
-        killed_for: None,
-        detail: Box::default(),
-    }
 }
 
 #[test]
@@ -261,7 +248,13 @@ impl World {
             Step::LoseResult(number) => {
                 let Some(one) = pick(&self.kept, number) else { return };
                 let Engine { core, port, now, .. } = &mut self.engine;
-                core.result_lost(PeerId(one.peer), one.task, lost(), *now, port);
+                core.result_lost(
+                    PeerId(one.peer),
+                    one.task,
+                    LossReport::of_node("n", ""),
+                    *now,
+                    port,
+                );
                 core.audit();
             }
             Step::LosePeer(second) => {

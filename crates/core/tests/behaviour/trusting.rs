@@ -1,24 +1,14 @@
 //! Peers whose workers die again and again.
 
-use gristmill_core::{Budgets, Epoch};
-use gristmill_core::{LossCause, LossReport, PeerEnd, PeerId, SlotId, TaskId, TaskOptions};
+use gristmill_core::{Budgets, PeerEnd, PeerId, TaskId, TaskOptions};
 
 use crate::fake::Engine;
-use crate::faraway::{client_of, returned};
+use crate::faraway::{client_of, death, returned};
 
 const MINUTE_NS: u64 = 60_000_000_000;
 
 fn died() -> PeerEnd {
-    PeerEnd::Lost(LossReport {
-        slot: SlotId(0),
-        epoch: Epoch(1),
-        pid: 7,
-        cause: LossCause::Signal(9),
-        node: "n".into(),
-        oom: false,
-        killed_for: None,
-        detail: "".into(),
-    })
+    PeerEnd::Lost(death())
 }
 
 /// Tasks that run on, as long as their workers die elsewhere.
