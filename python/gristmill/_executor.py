@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     R = TypeVar("R")
 
+#: How long to look for something before a sleep is learned from how often that comes.
+LEARNED_US = -1.0
 #: A node is asked for all the GPUs that it has.
 _ALL_GPUS = 2**32 - 1
 #: Items of a map that are submitted ahead: enough to keep a node busy, few enough to stay in its caches.
@@ -54,7 +56,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
     :param threads_per_worker: threads that BLAS and OpenMP may use in each worker; the worker's share of the cores if
         not given.
     :param spin_us: how long an idle worker and a waiting caller poll before they sleep, microseconds; learned from the
-        number of cores if not given.
+        number of cores if not given. With ``nodes`` callers learn it from how soon results come.
     :param task_limit: tasks that may be outstanding, 16 million or a quarter of memory if not given; ``submit`` beyond
         it waits (``when_full="block"``) or raises ``LimitReached`` (``when_full="raise"``).
     :param nodes: where workers are, if not on this machine: a placement of ``gristmill.on``, or the addresses of
@@ -123,11 +125,10 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         self._spin_us = spin_us if spin_us is not None else _default_spin_us()
         if nodes is not None:
             self._threads = threads_per_worker or 0  # a worker's share is its node's business
-            # What comes over a network comes later than a wake-up takes: polling would take a core from somebody.
-            self._spin_us = spin_us or 0.0
+            self._spin_us = LEARNED_US if spin_us is None else spin_us
         self._output = output
         #: How long a worker looks for tasks before it sleeps; below 0 is learned.
-        self._hot_us = self._spin_us
+        self._hot_us = max(self._spin_us, 0.0)
         self._supply = _supply(memory, gpus, nodes is not None)
         self._configure(
             workers=self._max_workers,

@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 
-from gristmill._executor import Executor
+from gristmill._executor import LEARNED_US, Executor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gristmill._nodes.placement import Placement
-
-#: How long a worker looks for tasks is its own business.
-_LEARNED_US = -1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +70,7 @@ class Lease(Executor):
         spin_us = None if hot is None else hot * 1e6
         super().__init__(workers, nodes=nodes, memory=memory, gpus=gpus, spin_us=spin_us, **options)
         if hot is None:
-            self._hot_us = _LEARNED_US
+            self._hot_us = LEARNED_US
         self._seconds = seconds
         self._wish["duration_s"] = seconds
         self._timer: threading.Timer | None = None

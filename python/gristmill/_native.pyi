@@ -78,7 +78,6 @@ def run_agent(
     walltime_s: float | None,
     drain_s: float,
     program: dict[str, Any],
-    spin_us: float,
     opened: Callable[[str | None], object],
 ) -> tuple[str, str]: ...
 

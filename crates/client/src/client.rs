@@ -9,11 +9,12 @@ use gristmill_core::{
     CancelMode, CancelOutcome, Core, Origin, Payload, Stats, Submission, SubmitError, TaskOptions,
 };
 use gristmill_keeper::{Commands, Events, KeeperOptions, LaunchError, launch};
-use gristmill_shm::{BlockPart, ClientArena, Event, Segment, SegmentError, SegmentOptions};
+use gristmill_shm::{
+    BlockPart, ClientArena, Event, Gaps, Segment, SegmentError, SegmentOptions, Window,
+};
 use gristmill_store::Spread;
 use gristmill_sync::barrier::BarrierMode;
-use gristmill_sync::futex::Woken;
-use gristmill_transport::{Ready, Rest, Sleeper};
+use gristmill_transport::Sleeper;
 use gristmill_wire::{BlobName, FunctionId, TaskId};
 
 use crate::blobs::{BlobOptions, Taking, names_of, with_names};
@@ -22,6 +23,7 @@ use crate::lanes::{Lanes, handle};
 use crate::options::{ClientOptions, LinkUse, StartError};
 use crate::outcome::{Ended, TagTimes, TaskLook};
 use crate::peers::{LinkWork, Links};
+use crate::rest::LOOKS;
 use crate::tree::Tree;
 
 /// Submits in a row that share a reading of the clock: the resolution of the tag `submitted` in such a loop.
@@ -53,6 +55,7 @@ pub struct Client {
     inner: Mutex<Inner>,
     shared: Arc<Shared>,
     arena: ClientArena,
+    /// How long a waiting caller looks at rings before it sleeps.
     spin: Duration,
     /// The cores that this process may use.
     cores: usize,
@@ -92,6 +95,11 @@ impl Client {
         descriptors.extend(options.descriptors);
         let shape = (options.spawn_fresh, slot_count);
         let tree = Tree::new(commands, options.program, descriptors, shape);
+        let spin = match options.window {
+            // Links are looked at by whoever leads, and only by that one.
+            Window::Fixed(window) if sleeper.is_none() => window,
+            _ => Duration::ZERO,
+        };
         let links = Links::new(sleeper.clone(), options.links == LinkUse::Inwards);
         let shared = Arc::new(Shared::new(Arc::new(segment), mode, sleeper.clone()));
         let mut lanes = Lanes::new(slot_count, (mode, scale), arena.clone(), links);
@@ -100,7 +108,8 @@ impl Client {
         if let (Some(limits), Some(sleeper)) = (limits, &sleeper) {
             lanes.taking = Some(Taking::new(arena.clone(), limits, sibling, sleeper.waker()));
         }
-        let mut inner = Inner::new(Core::new(core), lanes, tree, Arc::clone(&shared));
+        let gaps = Gaps::new(options.window, LOOKS);
+        let mut inner = Inner::new(Core::new(core), lanes, tree, Arc::clone(&shared), gaps);
         let now = inner.lanes.read_clock();
         inner.core.start(now, &mut inner.lanes);
         inner.settle();
@@ -109,7 +118,7 @@ impl Client {
             inner: Mutex::new(inner),
             shared,
             arena,
-            spin: options.spin,
+            spin,
             cores,
             keeper_image: options.keeper_image,
             attendant: Condvar::new(),
@@ -136,6 +145,10 @@ impl Client {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     #[inline]
     pub(crate) fn kicks(&self) -> u64 {
         self.shared.kicks()
@@ -147,27 +160,6 @@ impl Client {
 
     pub(crate) fn spin(&self) -> Duration {
         self.spin
-    }
-
-    /// Sleeps on the bell, and on links where there may be some: which have something is in the place of what `ready` held.
-    pub(crate) fn sleep_on_bell(
-        &self,
-        left: Duration,
-        still_empty: impl FnMut() -> bool,
-        ready: &mut Vec<Ready>,
-    ) -> Woken {
-        let Shared { segment, mode, sleeper, .. } = &*self.shared;
-        let Some(sleeper) = sleeper else {
-            return segment.client_bell().sleep(*mode, still_empty, Some(left));
-        };
-        // Level-triggered: what is there already ends the sleep at once.
-        let sleep = |left| sleeper.sleep(ready, left);
-        match segment.client_bell().sleep_elsewhere(*mode, still_empty, Some(left), sleep) {
-            None => Woken::Changed,
-            Some(Ok(Rest::Interrupted)) => Woken::Interrupted,
-            Some(Ok(Rest::TimedOut)) => Woken::TimedOut,
-            Some(Ok(_) | Err(_)) => Woken::Notified,
-        }
     }
 
     /// Makes whoever sleeps look anew.

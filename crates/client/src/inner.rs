@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar};
 use std::time::Duration;
 
 use gristmill_core::{Core, Origin, Outcome, Payload, Status};
-use gristmill_shm::Segment;
+use gristmill_shm::{Gaps, Segment};
 use gristmill_sync::atomic::{AtomicU64, Ordering};
 use gristmill_sync::barrier::BarrierMode;
 use gristmill_transport::{Sleeper, Waker};
@@ -70,6 +70,8 @@ pub(crate) struct Inner {
     pub core: Core,
     pub lanes: Lanes,
     pub lead: Lead,
+    /// For how long nothing came while somebody led.
+    pub gaps: Gaps,
     pub tree: Tree,
     pub nested: Nested,
     pub shared: Arc<Shared>,
@@ -97,7 +99,7 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    pub fn new(core: Core, lanes: Lanes, tree: Tree, shared: Arc<Shared>) -> Self {
+    pub fn new(core: Core, lanes: Lanes, tree: Tree, shared: Arc<Shared>, gaps: Gaps) -> Self {
         let slot_count = lanes.lanes.len();
         Self {
             core,
@@ -105,6 +107,7 @@ impl Inner {
             tree,
             shared,
             lead: Lead::default(),
+            gaps,
             nested: Nested::new(slot_count),
             waiters: Vec::new(),
             next_key: 0,

@@ -28,6 +28,7 @@ mod outcome;
 mod outstanding;
 mod peers;
 mod port;
+mod rest;
 mod results;
 mod tree;
 mod wait;
@@ -51,5 +52,5 @@ pub use tree::{INTERRUPT_SIGNAL, THREADED_EXIT_CODE};
 
 pub use gristmill_core::{Budgets, CancelMode, Config, Stats, SubmitError, Supply, TaskOptions};
 pub use gristmill_keeper::{Output, Program};
-pub use gristmill_shm::{ArenaError, BLOCK_MIN, BlockPart, ClientArena};
+pub use gristmill_shm::{ArenaError, BLOCK_MIN, BlockPart, ClientArena, Window};
 pub use gristmill_store::{BlobLimits, SpreadOptions, Topology};

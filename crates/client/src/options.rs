@@ -1,9 +1,8 @@
 //! What a client is started with, and why it may not start.
 
-use std::time::Duration;
-
 use gristmill_core::Config;
 use gristmill_keeper::Program;
+use gristmill_shm::Window;
 use thiserror::Error;
 
 use crate::blobs::BlobOptions;
@@ -22,8 +21,8 @@ pub struct ClientOptions {
     pub spawn_fresh: bool,
     /// The executable of the keeper.
     pub keeper_image: &'static [u8],
-    /// How long a waiting caller polls before it sleeps.
-    pub spin: Duration,
+    /// How long who waits looks before it sleeps; for rings alone nothing is learned.
+    pub window: Window,
     /// Bytes of each task ring and each result ring; a power of two.
     pub ring_size: u32,
     /// What it has to do with engines on other nodes.

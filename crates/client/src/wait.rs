@@ -243,13 +243,16 @@ impl Client {
         let watch = inner.lanes.watch();
         let kicks = self.kicks();
         let left = inner.next_wake().map_or(left, |wake| left.min(wake));
+        let window = inner.look_length(self.cores());
         inner.lanes.links.forget_calls();
         let mut ready = std::mem::take(&mut inner.lanes.links.ready);
         ready.clear();
         drop(inner);
         let still_empty = || !watch.has_record() && self.kicks() == kicks;
-        let woken = self.sleep_on_bell(left, still_empty, &mut ready);
+        let begun = Instant::now();
+        let woken = self.rest((left, window), still_empty, &mut ready);
         inner = self.lock();
+        inner.gaps.observe(begun.elapsed());
         inner.lanes.links.note_ready(ready);
         inner.drain_known();
         (inner, woken == Woken::Interrupted)

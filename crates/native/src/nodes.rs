@@ -247,7 +247,7 @@ fn describe<'py>(py: Python<'py>, peer: &PeerView) -> PyResult<Bound<'py, PyDict
 /// `ValueError` for a key or an address, `StartError` when it cannot listen, and what a signal handler raises.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "they come one by one from Python")]
-#[pyo3(signature = (key, *, join, listen, name, workers, memory, gpus, labels, patience_s, walltime_s, drain_s, program, spin_us, opened))]
+#[pyo3(signature = (key, *, join, listen, name, workers, memory, gpus, labels, patience_s, walltime_s, drain_s, program, opened))]
 pub fn run_agent(
     py: Python<'_>,
     key: &str,
@@ -262,12 +262,10 @@ pub fn run_agent(
     walltime_s: Option<f64>,
     drain_s: f64,
     program: &Bound<'_, PyAny>,
-    spin_us: f64,
     opened: &Bound<'_, PyAny>,
 ) -> PyResult<(String, String)> {
     let (python, engine) = versions(py);
     let program = read_program(program)?;
-    let spin = Duration::try_from_secs_f64(spin_us.max(0.0) / 1e6).unwrap_or_default();
     let options = AgentOptions {
         key: NodeKey::parse(key).map_err(|error| PyValueError::new_err(error.to_string()))?,
         listen: listen.map(address).transpose()?,
@@ -280,7 +278,7 @@ pub fn run_agent(
         walltime: walltime_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
         drain_time: Duration::try_from_secs_f64(drain_s).unwrap_or_default(),
         patience: patience_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
-        prepare: Box::new(move |ask, grant| node_options(ask, grant, &program, spin)),
+        prepare: Box::new(move |ask, grant| node_options(ask, grant, &program)),
     };
     let agent = Agent::new(options)
         .map_err(|failure| error::named(py, "StartError", &failure.to_string()))?;

@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
-use std::time::Duration;
 
 use gristmill_keeper::{WorkerSetup, become_worker};
 use std::sync::Arc;
@@ -59,9 +58,7 @@ pub fn serve(
     let arena = WorkerArena::open(arena, gristmill_wire::SlotId(slot))
         .map_err(|error| broken(error.to_string()))?;
     let arena = Arc::new(arena);
-    let window = spin_us.map_or(Window::Never, |spin_us| {
-        Duration::try_from_secs_f64(spin_us / 1e6).map_or(Window::Learned, Window::Fixed)
-    });
+    let window = spin_us.map_or(Window::Never, Window::of_us);
     let result_rest = segment.tick_scale().from_ns(RESULT_REST_NS);
     let options = WorkerOptions { window, stack_max: stack_max(), result_rest };
     let callee = PythonCallee::new(py, Arc::clone(&arena))?;

@@ -1,5 +1,5 @@
-//! Rings of records between two processes, the doorbell beside them, the segment that holds them, and the arena for
-//! what is too large for a ring.
+//! Rings of records between two processes, the doorbell beside them and how long to look before sleeping on it, the
+//! segment that holds them, and the arena for what is too large for a ring.
 //!
 //! Guarantees: a record is seen whole or not at all; no write to a ring and no wake-up is lost; after
 //! a worker's death it is known which records had started. Bytes that come out of shared memory are
@@ -15,6 +15,7 @@ mod progress;
 mod ring;
 #[cfg(not(gristmill_loom))]
 mod segment;
+mod window;
 
 #[cfg(not(gristmill_loom))]
 pub use arena::{
@@ -33,3 +34,4 @@ pub use segment::{
     ClientBell, ClientControl, ClientLane, Event, MappedWords, RINGS_PER_SLOT, Segment,
     SegmentError, SegmentOptions, WorkerControl, WorkerLane,
 };
+pub use window::{Bounds, Gaps, Window};

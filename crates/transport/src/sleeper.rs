@@ -139,6 +139,13 @@ impl Sleeper {
         rustix::event::poll(&mut set, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(1)
     }
 
+    /// Whether somebody called since the last sleep, or since that was forgotten. Only the sleeper asks.
+    #[must_use]
+    pub fn is_called(&self) -> bool {
+        // PAIRS: sleeper called (none is needed): the sleep that follows sees what the caller did.
+        self.bell.state.load(Ordering::Relaxed) == CALLED
+    }
+
     /// Forgets who called since the last sleep: the sleeper is about to sleep and has looked at everything since.
     pub fn forget_calls(&self) {
         // PAIRS: sleeper called (the swap in `ring`): what the caller did is seen, or was under a lock that is held.

@@ -14,10 +14,9 @@ mod nested;
 mod run;
 mod stamps;
 mod tickets;
-mod window;
 
 pub use callee::{Call, Callee, ParentList, REPLY_MAX, Reply};
+pub use gristmill_shm::Window;
 pub use nested::{WaitEnd, WaitMode};
 pub use run::{Running, Worker, WorkerEnd, WorkerOptions};
 pub use tickets::Outcome;
-pub use window::Window;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gristmill_shm::{
-    ArenaError, Claim, Corrupt, Record, Tail, Words, WorkerArena, WorkerControl, WorkerLane,
+    ArenaError, Bounds, Claim, Corrupt, Gaps, Record, Tail, Window, Words, WorkerArena,
+    WorkerControl, WorkerLane,
 };
 use gristmill_sync::barrier::BarrierMode;
 use gristmill_sync::clock::monotonic_ns;
@@ -21,7 +22,6 @@ use crate::answer::{self, Answer, Times};
 use crate::callee::{Call, Callee, ParentList, Reply, split_parent};
 use crate::stamps::Stamps;
 use crate::tickets::Tickets;
-use crate::window::{Gaps, Window};
 
 /// How a worker is to behave.
 #[derive(Debug, Clone, Copy)]
@@ -178,7 +178,7 @@ impl<C: Callee> Worker<C> {
             depth: Cell::new(0),
             stack_base: Cell::new(0),
             temperature: Cell::default(),
-            gaps: Cell::new(Gaps::new(options.window)),
+            gaps: Cell::new(Gaps::new(options.window, LOOKS)),
             idle_since: Cell::default(),
             streak: Cell::new(0),
             stamps: Stamps::new(),
@@ -418,6 +418,10 @@ const STREAM_PAUSES: u32 = 20;
 /// calls and waits comes back.
 const ATTACHED_POLLS: u32 = 100;
 const POLLS_PER_LOOK: u32 = 64;
+/// For how long it looks before a sleep if that is learned: at least what a wake-up costs, so that to look costs at most
+/// as much again.
+const LOOKS: Bounds =
+    Bounds { shortest: Duration::from_micros(50), longest: Duration::from_millis(5) };
 /// The longest sleep: whatever was missed is found after it.
 pub(crate) const SLEEP_MAX: Duration = Duration::from_millis(500);
 

@@ -192,6 +192,5 @@ def _serve(
         walltime_s=handing.time_left(options.walltime),
         drain_s=_drain(options),
         program=_world.program(output=True),
-        spin_us=50.0 if _native.cpu_count() > 1 else 0.0,
         opened=opened,
     )

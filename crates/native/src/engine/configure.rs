@@ -4,10 +4,10 @@ use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use gristmill_client::{
     BlobOptions, Client, ClientOptions, Config, LinkUse, Program, SpreadOptions, Supply, Topology,
+    Window,
 };
 use gristmill_wire::peer::{Ask, Grant};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
@@ -31,7 +31,7 @@ pub struct Limits {
     spawn: bool,
     /// Its workers are on other nodes.
     pub has_nodes: bool,
-    spin: Duration,
+    window: Window,
     task_limit: u64,
     pub block_when_full: bool,
     supply: Supply,
@@ -93,7 +93,7 @@ impl Engine {
             has_nodes,
             tasks_per_worker,
             spawn,
-            spin: Duration::try_from_secs_f64(spin_us.max(0.0) / 1e6).unwrap_or_default(),
+            window: Window::of_us(spin_us),
             task_limit: if task_limit == 0 { default_task_limit() } else { task_limit },
             block_when_full,
             supply: Supply { memory, gpus: first_gpus(gpus) },
@@ -252,7 +252,7 @@ fn client_options(described: &Bound<'_, PyAny>, limits: &Limits) -> PyResult<Cli
         descriptors: vec![memory_file(world.as_bytes())?],
         spawn_fresh: limits.spawn,
         keeper_image: KEEPER_IMAGE,
-        spin: limits.spin,
+        window: limits.window,
         ring_size: RING_SIZE,
         blobs: BlobOptions { spread: limits.spread, ..BlobOptions::default() },
         links: if limits.has_nodes { LinkUse::Outwards } else { LinkUse::None },
@@ -263,12 +263,7 @@ fn client_options(described: &Bound<'_, PyAny>, limits: &Limits) -> PyResult<Cli
 ///
 /// # Errors
 /// A sentence: there is no memory for the world.
-pub fn node_options(
-    ask: &Ask,
-    grant: &Grant,
-    program: &Program,
-    spin: Duration,
-) -> Result<ClientOptions, String> {
+pub fn node_options(ask: &Ask, grant: &Grant, program: &Program) -> Result<ClientOptions, String> {
     let workers = u16::try_from(grant.workers).unwrap_or(u16::MAX);
     let world = memory_file(&ask.world).map_err(|error| error.to_string())?;
     let mut program = program.clone();
@@ -292,7 +287,7 @@ pub fn node_options(
         descriptors: vec![world],
         spawn_fresh: ask.spawns_fresh,
         keeper_image: KEEPER_IMAGE,
-        spin,
+        window: Window::Learned,
         ring_size: RING_SIZE,
         // The rest is the agent's business.
         blobs: BlobOptions::default(),
