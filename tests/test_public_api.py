@@ -119,6 +119,13 @@ def test_the_names() -> None:
         gristmill.nonsense  # noqa: B018 - what is tested
 
 
+@pytest.mark.parametrize("name", ["on", "parsl", "screen"])
+def test_public_modules_need_no_import_of_their_own(name: str) -> None:
+    program = f"import gristmill; print(gristmill.{name}.__name__)"
+    printed = subprocess.check_output([sys.executable, "-c", program], text=True)
+    assert printed.split() == [f"gristmill.{name}"]
+
+
 @pytest.mark.parametrize("name", sorted({*NAMES, *MORE_NAMES} - {"__version__"}))
 def test_every_name_comes_from_one_place(name: str) -> None:
     homes = [home for home, names in gristmill._HOMES.items() if name in names]

@@ -13,6 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from gristmill import on as on
+    from gristmill import parsl as parsl
+    from gristmill import screen as screen
     from gristmill._errors import (
         DependencyFailed,
         ForkedProcessError,
@@ -105,6 +108,8 @@ _PORTABLE = (
     "gristmill.parsl.files",
     "gristmill.parsl.run_folder",
 )
+#: Public modules, there without an import of their own: ``gristmill.on.ssh(...)``.
+_MODULES = ("on", "parsl", "screen")
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
@@ -150,6 +155,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"gristmill.{name}")
     home = _HOME_OF.get(name)
     if home is None:
         return _mirrored(name)
