@@ -67,7 +67,8 @@ impl Core {
         port: &mut impl Port,
     ) -> bool {
         let among = || places(&self.demands.search);
-        let Some((index, place)) = self.first_with_peer(among) else { return false };
+        let Some((index, first)) = self.first_with_peer(among) else { return false };
+        let place = self.prefer_holder(index, first, port, |place| self.has_all_for(index, place));
         self.dequeue_demanding(index);
         self.tasks[index].state = State::Loose;
         if self.send_away(place, index, port) == Placed::Full {
@@ -100,22 +101,23 @@ impl Core {
 
     /// Of the peers that have what a task needs the one of whose workers the fewest are taken so.
     fn choose_peer_with(&self, index: u32, places: impl Iterator<Item = usize>) -> Option<usize> {
-        let demand = self.demand(index);
-        let run_ns = self.functions[self.tasks[index].function.0 as usize].mean_ns();
-        let fits = |place: &usize| {
-            let peer = self.peers.get(*place);
-            peer.is_joined
-                && !peer.is_draining
-                && !peer.is_congested
-                && !peer.trust.is_lost
-                && peer.has_left(&demand)
-                && peer.has_time_for(run_ns, self.now)
-        };
-        places.filter(fits).min_by_key(|&place| {
+        places.filter(|&place| self.has_all_for(index, place)).min_by_key(|&place| {
             let peer = self.peers.get(place);
             let workers = u64::from(peer.offer.workers.max(1));
             (peer.taken.places * 1000 / workers, peer.backlog_ns / workers)
         })
+    }
+
+    /// Whether a peer has what a task needs now.
+    fn has_all_for(&self, index: u32, place: usize) -> bool {
+        let run_ns = self.functions[self.tasks[index].function.0 as usize].mean_ns();
+        let peer = self.peers.get(place);
+        peer.is_joined
+            && !peer.is_draining
+            && !peer.is_congested
+            && !peer.trust.is_lost
+            && peer.has_left(&self.demand(index))
+            && peer.has_time_for(run_ns, self.now)
     }
 
     /// Asserts that what nobody looks for is nowhere.

@@ -7,7 +7,6 @@
 
 use gristmill_wire::PeerId;
 
-use super::levels::Level;
 use super::table::peer_id;
 use crate::port::Port;
 use crate::{Core, NONE, Payload};
@@ -26,7 +25,7 @@ const BULK_MIN: u64 = 1 << 20;
 
 impl Core {
     /// The largest one of a task's arguments, and of the results that they name, that may be somewhere already.
-    pub(super) fn largest_bulk(&self, index: u32) -> Option<&Payload> {
+    fn largest_bulk(&self, index: u32) -> Option<&Payload> {
         let task = &self.tasks[index];
         let is_bulky = task.extra != NONE && self.extras[task.extra].is_bulky;
         let own = is_bulky.then(|| task.payload());
@@ -39,23 +38,23 @@ impl Core {
         bulks.max_by_key(|payload| size(payload))
     }
 
-    /// The peer for a task with large arguments that would go to `best` without them.
-    pub(super) fn choose_holder(
+    /// The peer for a task that would go to `best` if it had no large arguments: one that has these, among those that are
+    /// `open` to it.
+    pub(crate) fn prefer_holder(
         &self,
         index: u32,
-        (best, bulk): (usize, &Payload),
+        best: usize,
         port: &impl Port,
+        is_open: impl Fn(usize) -> bool,
     ) -> usize {
+        let Some(bulk) = self.largest_bulk(index) else { return best };
         let Holders { peers, fetch_ns } = port.holders(bulk, peer_id(best));
         let places = peers.into_iter().filter_map(|peer| self.joined_peer(peer));
-        let has_room = |&place: &usize| {
-            self.peers.levels.of(place) != Level::Shut && self.is_fit(index, place)
-        };
         let wait_ns = |place: usize| self.peers.get(place).wait_ns();
         let is_known = self.functions[self.tasks[index].function.0 as usize].is_seen();
         let patience_ns = if is_known { fetch_ns } else { 0 };
         places
-            .filter(has_room)
+            .filter(|&place| is_open(place))
             .min_by_key(|&place| wait_ns(place))
             .filter(|&place| wait_ns(place) <= wait_ns(best).saturating_add(patience_ns))
             .unwrap_or(best)

@@ -121,8 +121,9 @@ impl Core {
         let others = std::iter::successors(Some(first), |&place| self.peers.levels.next(place));
         let mut few = std::iter::once(best).chain(others.take(LOOKS_MAX));
         let best = few.find(|&place| self.is_fit(index, place))?;
-        let bulk = self.largest_bulk(index);
-        Some(bulk.map_or(best, |bulk| self.choose_holder(index, (best, bulk), port)))
+        let is_open =
+            |place| self.peers.levels.of(place) != Level::Shut && self.is_fit(index, place);
+        Some(self.prefer_holder(index, best, port, is_open))
     }
 
     /// Whether a peer lasts long enough for a task, which does not come from there.

@@ -28,6 +28,22 @@ fn a_wide_task_goes_where_fewest_places_are_taken() {
 }
 
 #[test]
+fn a_wide_task_goes_where_its_large_argument_is_if_there_is_room_for_it() {
+    let mut engine = client_of(&[4, 4, 4]);
+    engine.port.holders = vec![1];
+    engine.port.fetch_ns = 1_000_000;
+    let demand = Demand { cores: 2, ..Demand::NONE };
+    let peers = [(); 3].map(|()| {
+        let options = TaskOptions { demand, is_bulky: true, ..TaskOptions::default() };
+        let task = engine.submit_with(options);
+        engine.peer_of(task)
+    });
+    assert_eq!(peers[..2], [Some(1); 2]);
+    assert_ne!(peers[2], Some(1), "its places are taken");
+    engine.core.audit();
+}
+
+#[test]
 fn the_only_peer_among_many_that_is_wide_enough_is_found() {
     for fitting in [0, 70, 199] {
         let mut workers = [1; 200];
