@@ -11,6 +11,8 @@ from cluster.cluster import Cluster
 from cluster.daemon import running
 
 _DASK_PORT, _RAY_PORT = 8786, 6379
+#: A token that Ray has left in somebody's home is for clusters of his own.
+_RAY_ENVIRONMENT = {"RAY_AUTH_MODE": "disabled"}
 
 
 def engine_hindrance(module: str) -> str | None:
@@ -45,9 +47,12 @@ def ray(cluster: Cluster, cores_per_node: int = 1) -> Iterator[str]:
     program += ["--disable-usage-stats"]
     place = ["--head", "--port", str(_RAY_PORT), "--include-dashboard", "false"]
     place += ["--node-ip-address", head.address, "--num-cpus", "0"]
-    with running(head, [*program, *place], _RAY_PORT), contextlib.ExitStack() as stack:
+    with (
+        running(head, [*program, *place], _RAY_PORT, _RAY_ENVIRONMENT),
+        contextlib.ExitStack() as stack,
+    ):
         for node in cluster.nodes:
             place = ["--address", address, "--node-ip-address", node.address]
             place += ["--num-cpus", str(cores_per_node)]
-            stack.enter_context(running(node, [*program, *place]))
+            stack.enter_context(running(node, [*program, *place], environment=_RAY_ENVIRONMENT))
         yield address

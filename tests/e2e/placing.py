@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from cluster import Cluster, Node, Process
+from cluster import Cluster, Node, Process, until
 from placed import SHORT
 
 PROGRAM = Path(__file__).with_name("placed.py")
@@ -50,8 +50,19 @@ def agent_on(node: Node) -> int:
 
 
 def kill(node: Node, process: int) -> None:
-    """Kills a process on a node, whose id is the one on the host."""
+    """Kills a process on a node, whose id is the one on the host; what it had started ends before this returns."""
+    started = descent(process, node.processes())
     node.run(["kill", "-KILL", of_process(process, "NSpid")])
+    until(lambda: not started.intersection(node.processes()))
+
+
+def descent(first: int, processes: Iterable[int]) -> set[int]:
+    """A process, and those of others that it or one of these has started."""
+    parents = {one: parent(one) for one in processes}
+    found = {first}
+    while more := {one for one, by in parents.items() if by in found} - found:
+        found |= more
+    return found
 
 
 def parent(process: int) -> int:
