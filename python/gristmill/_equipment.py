@@ -10,13 +10,13 @@ import os
 import sys
 
 from gristmill import _world
-from gristmill._nodes import affinity
-from gristmill._resources import visible
+from gristmill._nodes import accelerators, affinity
+from gristmill._resources import DEVICE_VARIABLES, visible
 
-#: What the libraries of each maker are told by; oneAPI, CUDA, and HIP, which reads that of CUDA too.
-_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
-#: What this process was given.
-_given = {name: visible(os.environ.get(name, "")) for name in _VARIABLES}
+#: What this process was given, by variable; a pinned worker's tasks may ask for others than it is pinned to.
+_given = {
+    name: accelerators.offered or visible(os.environ.get(name, "")) for name in DEVICE_VARIABLES
+}
 
 
 def equip(devices: int, places: int) -> None:
@@ -26,6 +26,8 @@ def equip(devices: int, places: int) -> None:
         for name, given in _given.items():
             names = [given[number] if number < len(given) else str(number) for number in numbers]
             os.environ[name] = ",".join(names)
+    else:
+        accelerators.restore()
     threads = _world.threads_of_worker() * places
     for name in _world.THREAD_VARIABLES:
         os.environ[name] = str(threads)

@@ -7,6 +7,8 @@ import re
 
 #: More GPUs of one node are not told apart.
 GPUS_MAX = 16
+#: What the libraries of each maker are told by; CUDA, HIP, which reads that of CUDA too, and oneAPI.
+DEVICE_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
 #: Parts that a GPU can be shared in.
 _PARTS = 1000
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -76,6 +78,14 @@ def gpu_count() -> int:
         if variable in os.environ:
             return min(GPUS_MAX, len(visible(os.environ[variable])))
     return min(GPUS_MAX, _nvidia_count() or _amd_count())
+
+
+def gpu_names() -> list[str]:
+    """What libraries call the GPUs that programs started here see."""
+    for variable in DEVICE_VARIABLES:
+        if variable in os.environ:
+            return visible(os.environ[variable])[:GPUS_MAX]
+    return [str(number) for number in range(gpu_count())]
 
 
 def _nvidia_count() -> int:

@@ -102,6 +102,8 @@ def _work(
         signal(_native.INTERRUPT_SIGNAL, _on_interrupt)
         if "GRISTMILL_NODE_CORES" in os.environ:
             importlib.import_module("gristmill._nodes.affinity").bind(slot)
+        if "GRISTMILL_NODE_GPUS" in os.environ:
+            importlib.import_module("gristmill._nodes.accelerators").pin(slot)
         _native.serve(memory, slot, _spin_us(world, slot, cores), lambda: _initialize(world, tell))
         code = 0
     except BaseException:

@@ -182,6 +182,7 @@ def provider(
     run_dir: str = "runinfo",
     is_folder_shared: bool = True,
     label: str = "gristmill",
+    available_accelerators: int | Sequence[str] = (),
 ) -> Placement:
     """Puts agents into the jobs of a batch system, through a provider and a launcher of Parsl's.
 
@@ -206,6 +207,9 @@ def provider(
     :param is_folder_shared: whether nodes see that folder: the nodes' key is in a file there that only its owner can
         read, else in the jobs' scripts.
     :param label: what the jobs' names begin with.
+    :param available_accelerators: how many GPUs a node has, or their names as in ``CUDA_VISIBLE_DEVICES``: each worker
+        sees one of them, a name such as ``"0,1"`` two, and there are no more workers than GPUs. A task that asks for
+        GPUs sees those that it is given instead.
 
     The first blocks are submitted with the executor's first task. Jobs are cancelled when the executor is shut down.
     """
@@ -238,5 +242,6 @@ def provider(
         python,
         run_dir,
         is_folder_shared,
+        available_accelerators,
     )
     return ProviderNodes(provider, options)

@@ -68,6 +68,11 @@ def _add_sizes(parser: argparse.ArgumentParser) -> None:
     add("--memory", type=float, metavar="GB", help="memory to offer (all of it)")
     add("--gpus", type=int, metavar="N", help="GPUs to offer (all that are found)")
     add(
+        "--accelerators",
+        metavar="GPUS",
+        help="offers these GPUs, N of them or list:NAME:NAME, and pins each worker to one: there are no more workers",
+    )
+    add(
         "--rank",
         action="store_true",
         help="offers its part of the cores where a launcher such as mpiexec has started several agents on a node",

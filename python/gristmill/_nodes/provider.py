@@ -12,6 +12,7 @@ import math
 import os
 import shlex
 
+from gristmill._nodes import accelerators
 from gristmill._nodes.addresses import reachable_at
 from gristmill._nodes.block_status import handler_of, in_words
 from gristmill._nodes.blocks import Blocks, name_of_node
@@ -23,6 +24,7 @@ from gristmill._nodes.scaling import Limits, Rate, Strategy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from gristmill._nodes.block_status import ErrorHandler
@@ -54,6 +56,7 @@ class BlockOptions:
     python: str | None = None
     run_dir: str = "runinfo"
     is_folder_shared: bool = True
+    available_accelerators: int | Sequence[str] = ()
 
 
 class ProviderNodes(Placement):
@@ -68,6 +71,7 @@ class ProviderNodes(Placement):
         workers = options.max_workers_per_node
         # Infinity is what Parsl's configurations say for no limit.
         self._workers = None if workers is None or math.isinf(workers) else int(workers)
+        self._accelerators = accelerators.to_text(options.available_accelerators)
         self._make_rules()  # what they cannot be is to be known now
         self._key_file = ""
         self.scaler: Scaler | None = None
@@ -90,6 +94,8 @@ class ProviderNodes(Placement):
             guesses.append(cores // options.cores_per_worker)
         if memory is not None and options.mem_per_worker is not None:
             guesses.append(memory // options.mem_per_worker)
+        if self._accelerators is not None:
+            guesses.append(accelerators.count(options.available_accelerators))
         return max(1, min(guesses, default=_WORKERS_GUESS))
 
     def _limits(self) -> Limits:
@@ -143,6 +149,7 @@ class ProviderNodes(Placement):
                 ("cores-per-worker", options.cores_per_worker),
                 ("memory-per-worker", options.mem_per_worker),
                 ("cpu-affinity", affinity),
+                ("accelerators", self._accelerators),
                 ("walltime", walltime_s(self.provider)),
             ],
         )

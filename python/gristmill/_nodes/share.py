@@ -7,7 +7,7 @@ import dataclasses
 import os
 
 from gristmill import _resources
-from gristmill._nodes import affinity
+from gristmill._nodes import accelerators, affinity
 
 _GIGABYTE = 1e9
 #: What launchers say of a rank: its number, and how many ranks there are on its node.
@@ -48,11 +48,16 @@ def measure(options: argparse.Namespace) -> Share:
         workers = fitting(count, memory, options.cores_per_worker, options.memory_per_worker)
     if workers < 1:
         raise ValueError("there must be at least one worker")
+    gpus = _resources.gpu_count() if options.gpus is None else options.gpus
     environment = {}
+    if options.accelerators is not None:
+        of_workers = accelerators.sets(options.accelerators)
+        workers = min(workers, len(of_workers))
+        gpus = min(_resources.GPUS_MAX, len(accelerators.devices(of_workers)))
+        environment[accelerators.VARIABLE] = ":".join(of_workers)
     sets = affinity.core_sets(options.cpu_affinity, cores, workers)
     if sets is not None:
         environment[affinity.VARIABLE] = affinity.to_text(sets)
-    gpus = _resources.gpu_count() if options.gpus is None else options.gpus
     if not 0 <= gpus <= _resources.GPUS_MAX:
         raise ValueError(f"a node has at most {_resources.GPUS_MAX} GPUs")
     return Share(workers, int(memory), gpus, environment)

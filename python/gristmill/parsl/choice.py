@@ -7,6 +7,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from gristmill import _native
+from gristmill.parsl.executors.blocks import workers_here
 from gristmill.parsl.executors.engine import GristmillExecutor
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def worker_count(executor: Any) -> float:
         # The standard library's own choice.
         return executor.max_threads or min(32, (os.cpu_count() or 1) + 4)
     if isinstance(executor, GristmillExecutor) and executor.block_count is None:
-        return executor.max_workers or _native.cpu_count()
+        return workers_here(executor) or _native.cpu_count()
     on_node = getattr(executor, "workers_per_node", 1)
     if not isinstance(on_node, (int, float)) or not 1 <= on_node < float("inf"):
         return 1

@@ -5,6 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from gristmill import _native
+from gristmill._nodes import accelerators
+
 if TYPE_CHECKING:
     import gristmill
     from gristmill._nodes.placement import Placement
@@ -20,20 +23,35 @@ _WRAPPER = "parsl.app.errors"
 def placement_of(executor: GristmillExecutor) -> Placement | None:
     """The placement that an executor is to have; ``None``: its workers are on this machine.
 
-    Raises ``ConfigurationError`` for a provider beside another placement.
+    Raises ``ConfigurationError`` for a provider beside another placement, and for fields that nobody would look at.
     """
+    _refuse_what_nobody_reads(executor)
     provider = executor.provider
-    if provider is not None and executor.nodes is not None:
-        from gristmill.parsl.errors import ConfigurationError
-
-        raise ConfigurationError(
-            f"{executor.label} has a provider and other nodes: give it one of them"
-        )
     if provider is None or _is_this_machine(provider):
         return executor.nodes
     from gristmill._nodes.provider import ProviderNodes
 
+    if executor.launcher is not None:
+        provider.launcher = executor.launcher
     return ProviderNodes(provider, _options(executor))
+
+
+def _refuse_what_nobody_reads(executor: GristmillExecutor) -> None:
+    """Raises ``ConfigurationError`` for what would change nothing although somebody has asked for it."""
+    why = None
+    has_nodes, label = executor.nodes is not None, executor.label
+    if has_nodes and executor.provider is not None:
+        why = f"{label} has a provider and other nodes: give it one of them"
+    elif executor.launcher is not None and executor.provider is None:
+        why = f"{label} has a launcher and no provider whose jobs it could start anything in"
+    elif has_nodes and executor.cpu_affinity != "none":
+        why = f"{label} has nodes, which bind their workers themselves: leave cpu_affinity out"
+    elif has_nodes and executor.available_accelerators:
+        why = f"{label} has nodes, which say themselves what GPUs they have: leave available_accelerators out"
+    if why is not None:
+        from gristmill.parsl.errors import ConfigurationError
+
+        raise ConfigurationError(why)
 
 
 def _is_this_machine(provider: object) -> bool:
@@ -64,16 +82,28 @@ def _options(executor: GristmillExecutor) -> BlockOptions:
         address=executor.address,
         interface=executor.interface,
         run_dir=executor.run_dir,
+        available_accelerators=executor.available_accelerators,
+        submissions=executor.submissions,
+        is_folder_shared=executor.is_folder_shared,
+        python=executor.python,
     )
 
 
 def guess_workers(executor: GristmillExecutor) -> float:
     """How many workers a node is thought to have."""
     if executor.provider is None:
-        return executor.max_workers or 1
+        return workers_here(executor) or 1
     from gristmill._nodes.provider import ProviderNodes
 
     return ProviderNodes(executor.provider, _options(executor)).workers_per_node
+
+
+def workers_here(executor: GristmillExecutor) -> int | None:
+    """How many workers there are on this machine; ``None``: as many as cores."""
+    pinned = accelerators.count(executor.available_accelerators)
+    if not pinned:
+        return executor.max_workers
+    return min(executor.max_workers or _native.cpu_count(), pinned)
 
 
 def count_blocks(engine: gristmill.Executor | None) -> int | None:

@@ -11,12 +11,14 @@ are: an attribute more on each would cost every task a dictionary.
 from __future__ import annotations
 
 import functools
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import gristmill
 from gristmill import _native
 from gristmill._captures import trust_contents
 from gristmill.parsl.executors.base import ParslExecutor, radio_of_parsl
+from gristmill.parsl.executors.binding import bind_here
 from gristmill.parsl.executors.blocks import (
     count_blocks,
     guess_workers,
@@ -26,7 +28,7 @@ from gristmill.parsl.executors.blocks import (
 from gristmill.parsl.executors.specification import Specification, read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
     from typing import Any
 
@@ -42,12 +44,17 @@ _SPECIFICATIONS_MAX = 256
 class _Engine(gristmill.Executor):
     """Loads Parsl once for all workers where its kernel wraps the functions that are sent."""
 
+    #: What workers of this machine are told by their environment, beyond this program's.
+    told: Mapping[str, str] = MappingProxyType({})
+
     def _describe_world(self, function: object = None) -> tuple[bytes, dict[str, Any]]:
         home = getattr(function, "__globals__", {}).get("__name__", "")
         if home.startswith("parsl."):
             # In each worker it would take a second and 20 MB of its own.
             self._preload = (*self._preload, home)
-        return super()._describe_world(function)
+        world, program = super()._describe_world(function)
+        program["environment"] += [f"{name}={text}".encode() for name, text in self.told.items()]
+        return world, program
 
 
 class GristmillExecutor(ParslExecutor):
@@ -71,7 +78,12 @@ class GristmillExecutor(ParslExecutor):
         submitted when the kernel starts.
     :param nodes: another placement of ``gristmill.on``, instead of a provider.
     :param blobs: how large arguments come to nodes (``gristmill.on.Blobs``).
-    :param cores_per_worker: for this and all below see ``gristmill.on.provider``; without a provider they mean nothing.
+    :param cpu_affinity: binds workers to cores, on this machine or in the blocks of a provider; a
+        ``ConfigurationError`` with other nodes, which bind theirs themselves.
+    :param available_accelerators: how many GPUs there are, or their names: each worker sees one, on this machine or in
+        the blocks of a provider, and there are no more workers than GPUs; a ``ConfigurationError`` with other nodes.
+    :param launcher: of the provider, in the place of its own.
+    :param cores_per_worker: for this and all others see ``gristmill.on.provider``; they mean nothing without one.
     :param strategy: that of the configuration if ``None``; Parsl's own kernel does not tell, so it is ``simple`` there.
     :param max_idletime: that of the configuration if ``None``; 120 seconds under Parsl's own kernel.
 
@@ -108,6 +120,11 @@ class GristmillExecutor(ParslExecutor):
         max_idletime: float | None = None,
         address: str | None = None,
         interface: str | None = None,
+        launcher: Any = None,
+        available_accelerators: int | Sequence[str] = (),
+        submissions: tuple[int, float] = (10, 10.0),
+        is_folder_shared: bool = True,
+        python: str | None = None,
     ) -> None:
         super().__init__()
         self.label = label
@@ -123,6 +140,11 @@ class GristmillExecutor(ParslExecutor):
         self.max_idletime = max_idletime
         self.address = address
         self.interface = interface
+        self.launcher = launcher
+        self.available_accelerators = available_accelerators
+        self.submissions = submissions
+        self.is_folder_shared = is_folder_shared
+        self.python = python
         #: The configuration, where it is the kernel here that starts this.
         self.config: Config | None = None
         self.max_workers = max_workers
@@ -146,8 +168,11 @@ class GristmillExecutor(ParslExecutor):
     def start(self) -> None:
         """Makes the engine; its workers start with the first task, but for the first blocks of a provider."""
         placement = placement_of(self)
+        workers, gpus, told = self.max_workers, None, None
+        if placement is None:
+            workers, gpus, told = bind_here(self)
         self._engine = _Engine(
-            self.max_workers,
+            workers,
             self.initializer,
             self.initargs,
             max_tasks_per_child=self.max_tasks_per_child,
@@ -157,7 +182,9 @@ class GristmillExecutor(ParslExecutor):
             task_limit=self.task_limit,
             nodes=placement,
             blobs=self.blobs,
+            gpus=gpus,
         )
+        self._engine.told = told or {}
         self._options = functools.lru_cache(_SPECIFICATIONS_MAX)(self._make_options)
         # What most tasks are submitted through, looked up once.
         self._submit = (
