@@ -77,6 +77,11 @@ def gpu_count() -> int:
     for variable in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
         if variable in os.environ:
             return min(GPUS_MAX, len(visible(os.environ[variable])))
+    return gpus_of_machine()
+
+
+def gpus_of_machine() -> int:
+    """How many GPUs are found here, whatever programs are let see of them."""
     return min(GPUS_MAX, _nvidia_count() or _amd_count())
 
 

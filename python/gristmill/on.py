@@ -48,7 +48,8 @@ def dask(
     :param address: where nodes find this program; all addresses of this machine are tried if not given.
     :param interface: the network interface, as ``eth0``, whose address is meant.
 
-    Dask knows nothing of the cores that the agents use: give it nothing to do meanwhile.
+    Dask knows nothing of the cores that the agents use: give it nothing to do meanwhile. Agents on one host share its
+    memory and GPUs, among as many as there are when they start.
     """
     from gristmill._nodes.dask import DaskNodes
 
@@ -65,7 +66,10 @@ def hosts(*addresses: str, key: str | os.PathLike[str] | None = None) -> Placeme
 
 
 def local(count: int = 2, workers: int = 1) -> Placement:
-    """Puts ``count`` agents with ``workers`` workers each on this machine, as if they were nodes of a cluster."""
+    """Puts ``count`` agents with ``workers`` workers each on this machine, as if they were nodes of a cluster.
+
+    Each offers its part of the machine's memory and GPUs.
+    """
     return LocalNodes(count, workers)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import types
 from collections.abc import Callable
@@ -158,19 +159,35 @@ def test_tasks_fail_when_no_actor_can_be_made() -> None:
         executor.submit(calls.nothing).result()
 
 
+#: Workers of a Dask cluster as its scheduler tells of them.
+ON_TWO_HOSTS = {
+    "tcp://n1:1": {"host": "n1", "name": 10},
+    "tcp://n1:2": {"host": "n1", "name": 9},
+    "tcp://n2:1": {"host": "n2", "name": 11},
+}
+
+
 class DaskClient:
-    """What is used of Dask's client, with as many workers as are set."""
+    """What is used of Dask's client, with one worker."""
 
     def __init__(self, fails: str = "") -> None:
         self.fails = fails
         self.plugins: dict[str, Any] = {}
-        self.worker = types.SimpleNamespace(name="0", state=types.SimpleNamespace(nthreads=2))
+        self.worker = types.SimpleNamespace(
+            name="10",
+            address="tcp://n1:1",
+            state=types.SimpleNamespace(nthreads=2),
+            scheduler=types.SimpleNamespace(identity=self.identity),
+        )
+
+    async def identity(self) -> dict[str, Any]:
+        return {"workers": ON_TWO_HOSTS}
 
     def register_plugin(self, plugin: Any, name: str) -> None:
         if self.fails:
             raise RuntimeError(self.fails)
         self.plugins[name] = plugin
-        plugin.setup(self.worker)
+        asyncio.run(plugin.setup(self.worker))
 
     def unregister_worker_plugin(self, name: str) -> None:
         self.plugins.pop(name).teardown(self.worker)
@@ -181,9 +198,19 @@ def test_workers_of_dask_have_agents_while_they_are_needed() -> None:
     client = DaskClient()
     with Executor(nodes=DaskNodes(client, None, None, None)) as executor:
         assert executor.submit(calls.same, 1).result() == 1
-        assert names(executor) == ["dask-0"]
+        assert names(executor) == ["dask-10"]
+        (plugin,) = client.plugins.values()
+        (post,) = plugin._agent._tender._posts
+        assert post.command[-3:] == ["--part", "1/2", "--leash"]
         assert len(client.plugins) == 1
     assert not client.plugins
+
+
+def test_workers_of_dask_share_their_host() -> None:
+    pytest.importorskip("distributed")
+    plugins = importlib.import_module("gristmill._nodes.dask_plugin")
+    parts = [plugins.part_of_worker(ON_TWO_HOSTS, address) for address in ON_TWO_HOSTS]
+    assert list(map(str, parts)) == ["1/2", "0/2", "0/1"]
 
 
 def test_tasks_fail_when_dask_refuses_the_plugin(monkeypatch: pytest.MonkeyPatch) -> None:

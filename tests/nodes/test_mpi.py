@@ -10,8 +10,8 @@ import pytest
 
 from gristmill import Executor, StartError, on
 from gristmill._nodes import mpi
+from gristmill._nodes.parts import rank
 from gristmill._nodes.pauses import Pauses
-from gristmill._nodes.share import rank
 
 import calls
 from stage import Gate, descent, lives

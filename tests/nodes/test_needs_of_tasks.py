@@ -19,7 +19,9 @@ class GpuNodes(LocalNodes):
     options = ("--gpus", "1", "--memory", "8")
 
 
-def test_a_gpu_of_a_node_is_one_tasks_at_a_time(make_nodes: MakeNodes, gate: Gate) -> None:
+def test_a_gpu_is_one_tasks_at_a_time_also_where_nodes_share_a_host(
+    make_nodes: MakeNodes, gate: Gate
+) -> None:
     executor, _ = make_nodes(2, 2, kind=GpuNodes)
     with_gpu = executor.options(gpus=1)
     held = [with_gpu.submit(calls.enter_and_see_gpus, gate.path) for _ in range(2)]
@@ -28,7 +30,8 @@ def test_a_gpu_of_a_node_is_one_tasks_at_a_time(make_nodes: MakeNodes, gate: Gat
     assert "waits for 1 GPUs; none is before it" in executor.explain(third)
     assert executor.submit(calls.same, 1).result() == 1, "one that needs none goes by"
     gate.open(2)
-    assert [future.result() for future in [*held, third]] == ["0", "0", "0"]
+    assert sorted(future.result() for future in held) == ["0", "1"]
+    assert third.result() in ("0", "1")
 
 
 def test_a_task_waits_for_a_node_that_has_what_it_needs(make_nodes: MakeNodes) -> None:

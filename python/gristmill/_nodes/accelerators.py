@@ -44,8 +44,8 @@ def count(available: int | Sequence[str]) -> int:
     return available if isinstance(available, int) else len(available)
 
 
-def sets(text: str) -> list[str]:
-    """The GPU of each worker, or its GPUs with commas between: as many as are named, or the first of those there are.
+def sets(text: str, there: Sequence[str] | None = None) -> list[str]:
+    """The GPU of each worker, or its GPUs with commas between: as many as are named, or the first of those ``there``.
 
     Where more are asked for than there are, neighbours share one. Raises ``ValueError``.
     """
@@ -54,11 +54,11 @@ def sets(text: str) -> list[str]:
         if all(names):
             return names
     elif text.isdigit() and int(text):
-        wanted, there = int(text), gpu_names()
+        wanted, there = int(text), gpu_names() if there is None else there
         if not there:  # of a kind that nobody looks for
             return [str(number) for number in range(wanted)]
         if wanted <= len(there):
-            return there[:wanted]
+            return list(there[:wanted])
         return [there[number * len(there) // wanted] for number in range(wanted)]
     raise ValueError(f"{text!r} is neither a number of GPUs nor a list such as list:0:1")
 

@@ -75,7 +75,12 @@ def _add_sizes(parser: argparse.ArgumentParser) -> None:
     add(
         "--rank",
         action="store_true",
-        help="offers its part of the cores where a launcher such as mpiexec has started several agents on a node",
+        help="offers its part of the node where a launcher such as mpiexec has started several agents on it",
+    )
+    add(
+        "--part",
+        metavar="K/N",
+        help="offers one of N parts of the node, from 0, where several agents share it",
     )
     add(
         "--cpu-affinity",
@@ -113,8 +118,9 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     if not options.join and options.listen is None:
         parser.error("name a client with --join, or an address with --listen")
     from gristmill._nodes import handing, share
+    from gristmill._nodes.parts import rank
 
-    name = options.name.replace(HOST, socket.gethostname()).replace(RANK, str(share.rank()))
+    name = options.name.replace(HOST, socket.gethostname()).replace(RANK, str(rank()))
     try:
         key = handing.read_key(options.key)
         part = share.measure(options)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 from gristmill._nodes.hosted import HostedAgent
+from gristmill._nodes.parts import Part
 
 _WorkerPlugin: Any = importlib.import_module("distributed").WorkerPlugin
 
@@ -23,13 +25,27 @@ class AgentPlugin(_WorkerPlugin):  # type: ignore[misc]
         self._workers = workers
         self._agent: HostedAgent | None = None
 
-    def setup(self, worker: Any) -> None:
-        """Starts the agent."""
+    async def setup(self, worker: Any) -> None:
+        """Starts the agent, with its part of the host as far as Dask knows of other workers there by now."""
+        cluster = await worker.scheduler.identity()
         count = self._workers or worker.state.nthreads
-        self._agent = HostedAgent(*self._arguments, f"dask-{worker.name}", count)
+        part = part_of_worker(cluster["workers"], worker.address)
+        self._agent = HostedAgent(*self._arguments, f"dask-{worker.name}", count, part)
 
     def teardown(self, worker: Any) -> None:
         """Lets the agent leave."""
         if self._agent is not None:
             self._agent.stop()
             self._agent = None
+
+
+def part_of_worker(workers: Mapping[str, Any], address: str) -> Part:
+    """The part of its host that a worker has, of all workers by address; each of them comes to the same order."""
+    host = workers[address].get("host")
+    # Names stay when a worker is started again, addresses need not.
+    names = {one: str(facts.get("name", one)) for one, facts in workers.items()}
+    here = sorted(
+        (one for one, facts in workers.items() if facts.get("host") == host),
+        key=lambda one: (len(names[one]), names[one], one),
+    )
+    return Part(here.index(address), len(here))

@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gristmill._nodes.parts import Part
+
 
 class HostedAgent:
     """Keeps an agent running for as long as this process lives; the agent hangs on its standard input.
@@ -20,11 +22,22 @@ class HostedAgent:
     :param key: the nodes' key.
     :param name: what the node is called; its host name if not given.
     :param workers: workers to offer.
+    :param part: of the node, where others offer the rest.
     """
 
-    def __init__(self, join: Sequence[str], key: str, name: str | None, workers: int) -> None:
+    def __init__(
+        self,
+        join: Sequence[str],
+        key: str,
+        name: str | None,
+        workers: int,
+        part: Part | None = None,
+    ) -> None:
         name = name or socket.gethostname()
-        command = AgentCommand(join, key="-", name=name, workers=workers, is_leashed=True)
+        more = [("part", part)]
+        command = AgentCommand(
+            join, key="-", name=name, workers=workers, is_leashed=True, more=more
+        )
         self._tender = Tender([Post(name, command.arguments(), line=key)])
         self._tender.start()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from gristmill._nodes.parts import Part
 from gristmill._nodes.placement import Placement, port_of
 
 TYPE_CHECKING = False
@@ -16,7 +17,7 @@ _LEAVE_S = 10.0
 
 
 class LocalNodes(Placement):
-    """``count`` agents on this machine with ``workers`` workers each."""
+    """``count`` agents on this machine with ``workers`` workers each, and their parts of its memory and GPUs."""
 
     listen = "127.0.0.1:0"
     #: Further options of the command.
@@ -34,8 +35,8 @@ class LocalNodes(Placement):
         join = f"127.0.0.1:{port_of(address)}"
         command = [sys.executable, "-m", "gristmill._cli", "node", "--quiet", "--leash", "--key=-"]
         for number in range(self.count):
-            part = ["--join", join, "--workers", str(self.workers), "--name", f"local{number}"]
-            line = [*command, *part, *self.options]
+            own = ["--join", join, "--workers", str(self.workers), "--name", f"local{number}"]
+            line = [*command, *own, "--part", str(Part(number, self.count)), *self.options]
             self.agents.append(subprocess.Popen(line, stdin=subprocess.PIPE, bufsize=0))
             _leash(self.agents[-1]).write(key.encode() + b"\n")
 

@@ -1,4 +1,7 @@
-"""How much of its node an agent offers: workers, memory, and the cores that each worker is bound to."""
+"""How much of its node an agent offers: workers, memory, GPUs, and the cores and GPUs that each worker is bound to.
+
+Where several agents share a node each offers its part, so that nothing is offered twice.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,9 @@ import os
 
 from gristmill import _resources
 from gristmill._nodes import accelerators, affinity
+from gristmill._nodes.parts import WHOLE, Part, number_in, part_of_rank, read_part
 
 _GIGABYTE = 1e9
-#: What launchers say of a rank: its number, and how many ranks there are on its node.
-_RANK = ("PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PALS_RANKID", "SLURM_PROCID")
-_RANKS_HERE = (
-    "OMPI_COMM_WORLD_LOCAL_SIZE",
-    "MPI_LOCALNRANKS",
-    "PALS_LOCAL_SIZE",
-    "SLURM_NTASKS_PER_NODE",
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,32 +30,25 @@ class Share:
 
 def measure(options: argparse.Namespace) -> Share:
     """What the command's options come to on this node. Raises ``ValueError`` for what no node can offer."""
-    from gristmill import _native
-
-    cores = sorted(os.sched_getaffinity(0))
-    count = min(_native.cpu_count(), _number("PARSL_CORES") or _native.cpu_count())
-    memory = options.memory * _GIGABYTE if options.memory else _resources.memory_size()
-    if options.rank and len(cores) == os.cpu_count():
-        # Nobody has bound the ranks to cores of their own.
-        ranks = _number(*_RANKS_HERE) or 1
-        count, memory = max(1, count // ranks), memory / ranks
+    is_rank = options.part is None
+    part = read_part(options.part) if options.part else part_of_rank() if options.rank else WHOLE
+    cores, count = _cores(part, is_rank)
+    memory = options.memory * _GIGABYTE if options.memory else _resources.memory_size() / part.count
     workers = options.workers
     if workers is None:
         workers = fitting(count, memory, options.cores_per_worker, options.memory_per_worker)
     if workers < 1:
         raise ValueError("there must be at least one worker")
-    gpus = _resources.gpu_count() if options.gpus is None else options.gpus
-    environment = {}
+    gpus, environment = _gpus(options.gpus, part, is_rank)
     if options.accelerators is not None:
-        of_workers = accelerators.sets(options.accelerators)
+        there = _resources.visible(environment.get(_resources.DEVICE_VARIABLES[0], ""))
+        of_workers = accelerators.sets(options.accelerators, there or _resources.gpu_names())
         workers = min(workers, len(of_workers))
         gpus = min(_resources.GPUS_MAX, len(accelerators.devices(of_workers)))
         environment[accelerators.VARIABLE] = ":".join(of_workers)
     sets = affinity.core_sets(options.cpu_affinity, cores, workers)
     if sets is not None:
         environment[affinity.VARIABLE] = affinity.to_text(sets)
-    if not 0 <= gpus <= _resources.GPUS_MAX:
-        raise ValueError(f"a node has at most {_resources.GPUS_MAX} GPUs")
     return Share(workers, int(memory), gpus, environment)
 
 
@@ -78,12 +67,46 @@ def fitting(
     return max(1, int(count))
 
 
-def rank() -> int:
-    """The number of this rank among those that one launcher has started; 0 without a launcher."""
-    return _number(*_RANK) or 0
+def _cores(part: Part, is_rank: bool) -> tuple[list[int], int]:
+    """The cores of a part, and how many of them can be used at a time."""
+    from gristmill import _native
+
+    cores = sorted(os.sched_getaffinity(0))
+    count = min(_native.cpu_count(), number_in("PARSL_CORES") or _native.cpu_count())
+    # A launcher may have bound each rank to cores of its own: fewer than there are for all of them.
+    there = min(os.cpu_count() or 1, number_in("SLURM_CPUS_ON_NODE") or len(cores) + 1)
+    if part.count == 1 or (is_rank and len(cores) < there):
+        return cores, count
+    return part.of(cores) or [cores[part.number % len(cores)]], max(1, count // part.count)
 
 
-def _number(*variables: str) -> int | None:
-    """The first of these variables that holds a number."""
-    texts = (os.environ.get(variable, "") for variable in variables)
-    return next((int(text) for text in texts if text.isdigit()), None)
+def _gpus(wanted: int | None, part: Part, is_rank: bool) -> tuple[int, dict[str, str]]:
+    """How many GPUs a part has, and what tells libraries which. Raises ``ValueError`` for more than a node can have."""
+    there = _resources.gpu_count()
+    if wanted is not None and not 0 <= wanted <= _resources.GPUS_MAX:
+        raise ValueError(f"a node has at most {_resources.GPUS_MAX} GPUs")
+    if part.count == 1 or wanted == 0 or (is_rank and _has_gpus_of_its_own(there)):
+        return there if wanted is None else wanted, {}
+    if wanted is None:
+        numbers = part.of(range(there))
+    else:  # where none is found whoever asks for some knows better
+        first = part.number * wanted
+        numbers = [one for one in range(first, first + wanted) if one < there or not there]
+    if not numbers:
+        # oneAPI has no word for none, and there is nothing to hide where there is no GPU.
+        return 0, dict.fromkeys(_resources.DEVICE_VARIABLES[:2], "-1") if there else {}
+    return len(numbers), {name: _named(name, numbers) for name in _resources.DEVICE_VARIABLES}
+
+
+def _has_gpus_of_its_own(visible: int) -> bool:
+    """Whether a launcher, or a script behind it, has bound this rank to GPUs: it sees fewer than its job has here."""
+    if visible and visible == number_in("SLURM_GPUS_PER_TASK"):
+        return True
+    return visible < (number_in("SLURM_GPUS_ON_NODE") or _resources.gpus_of_machine())
+
+
+def _named(variable: str, numbers: list[int]) -> str:
+    """The names of GPUs for one kind of library, in an order that all agents of a node agree on."""
+    names = _resources.visible(os.environ.get(variable, ""))
+    names.sort(key=lambda name: (int(name) if name.isdigit() else -1, name))
+    return ",".join(names[one] if one < len(names) else str(one) for one in numbers)
