@@ -155,7 +155,8 @@ def mpi(
     :param interface: the network interface, as ``eth0``, whose address is meant.
 
     A launcher that ends while it is needed is started again, after pauses that grow to a minute. After ten failures in
-    a row tasks fail with ``StartError``. Neither Gristmill nor the program has to know of MPI.
+    a row tasks fail with ``StartError``. Ranks of one node share its memory and GPUs. Neither Gristmill nor the program
+    has to know of MPI.
     """
     from gristmill._nodes.mpi import RankNodes, choose_launcher
 

@@ -151,6 +151,8 @@ def test_an_agent_leaves_before_its_time_is_over(key: str) -> None:
     ends_at = str(int(time.time()) + 15)
     done = agent(*options, "3600", GRISTMILL_NODE_KEY=key, SLURM_JOB_END_TIME=ends_at)
     assert done.returncode == 0, "what the batch system says counts"
+    done = agent(*options[:2], GRISTMILL_NODE_KEY=key, SLURM_JOB_END_TIME=ends_at)
+    assert done.returncode == 0, "also where nobody else says anything"
 
 
 def test_an_agent_that_hangs_on_its_input_ends_with_it(key: str) -> None:
@@ -169,6 +171,8 @@ def test_an_agent_says_that_nobody_answers(key: str) -> None:
     [
         (["--join", "a:1", "--key", "-"], "does not begin with gristmill-node-"),
         (["--join", "a:1", "--workers", "0"], "at least one worker"),
+        (["--join", "a:1", "--walltime=-1"], "--walltime: '-1' is no number of seconds"),
+        (["--join", "a:1", "--part", "2/2"], "no part of a node"),
         (["--join", "a:1", "--cpu-affinity", "nowhere"], "is none of none, numa, block"),
         ([], "name a client with --join"),
     ],

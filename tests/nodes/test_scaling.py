@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from gristmill._nodes.block_status import (
     read_status,
 )
 from gristmill._nodes.blocks import Blocks, Change, name_of_node
-from gristmill._nodes.provider import walltime_s
 from gristmill._nodes.scaling import Limits, Rate, Strategy
 from gristmill._nodes.view import NodeView
 
@@ -103,12 +101,6 @@ def test_a_rate_lets_so_many_pass_within_its_time() -> None:
     assert rate.wait_s(10.0) == 0
     rate.note(10.0)
     assert rate.wait_s(10.0) == 1.0
-
-
-def test_walltimes_are_read_as_hours_minutes_and_seconds() -> None:
-    assert walltime_s(SimpleNamespace(walltime="01:02:03")) == 3723
-    assert walltime_s(SimpleNamespace(walltime="soon")) is None
-    assert walltime_s(SimpleNamespace()) is None
 
 
 class Jobs:

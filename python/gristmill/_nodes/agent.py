@@ -9,6 +9,7 @@ import socket
 import sys
 import time
 
+from gristmill._nodes import walltime
 from gristmill._nodes.command import HOST, RANK
 
 TYPE_CHECKING = False
@@ -93,19 +94,19 @@ def _add_sizes(parser: argparse.ArgumentParser) -> None:
 def _add_times(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--patience",
-        type=float,
+        type=walltime.seconds,
         metavar="SECONDS",
         help=f"how long it stays without a client ({_PATIENCE_S:g} with --join, else for ever)",
     )
     parser.add_argument(
         "--walltime",
-        type=float,
+        type=walltime.seconds,
         metavar="SECONDS",
-        help="how long this node can be used (no limit)",
+        help="how long this node can be used (until its job of Slurm ends, if it is in one)",
     )
     parser.add_argument(
         "--drain",
-        type=float,
+        type=walltime.seconds,
         metavar="SECONDS",
         help="how long tasks may finish before the end of the walltime or of a lease, and after a SIGTERM "
         f"({_DRAIN_S:g}; {_LEASHED_DRAIN_S:g} with --leash)",
@@ -182,7 +183,6 @@ def _serve(
     part: Share,
 ) -> tuple[str, str]:
     from gristmill import _native, _world
-    from gristmill._nodes import handing
 
     def opened(address: str | None) -> None:
         if not options.quiet:
@@ -200,7 +200,7 @@ def _serve(
         gpus=part.gpus,
         labels="\n".join(_labels(options)),
         patience_s=patience_s,
-        walltime_s=handing.time_left(options.walltime),
+        walltime_s=walltime.time_left(options.walltime),
         drain_s=_drain(options),
         program=_world.program(output=True),
         opened=opened,

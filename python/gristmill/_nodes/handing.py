@@ -1,11 +1,10 @@
-"""What an agent is handed by whoever starts it: its key, the leash that it hangs on, and the time that it has."""
+"""What an agent is handed by whoever starts it: its key, and the leash that it hangs on."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
-import time
 
 #: The environment variable with the nodes' key.
 KEY_VARIABLE = "GRISTMILL_NODE_KEY"
@@ -63,14 +62,6 @@ def end_with_input() -> None:
         _end()
 
     threading.Thread(target=wait, daemon=True).start()
-
-
-def time_left(walltime_s: float | None) -> float | None:
-    """How long this node can be used, seconds: a batch system that says when its job ends is believed."""
-    told = os.environ.get("SLURM_JOB_END_TIME", "")
-    if walltime_s is None or not told.isdigit():
-        return walltime_s
-    return max(0.0, min(walltime_s, int(told) - time.time()))
 
 
 def _end() -> None:

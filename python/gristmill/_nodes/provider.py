@@ -12,7 +12,7 @@ import math
 import os
 import shlex
 
-from gristmill._nodes import accelerators
+from gristmill._nodes import accelerators, walltime
 from gristmill._nodes.addresses import reachable_at
 from gristmill._nodes.block_status import handler_of, in_words
 from gristmill._nodes.blocks import Blocks, name_of_node
@@ -72,6 +72,7 @@ class ProviderNodes(Placement):
         # Infinity is what Parsl's configurations say for no limit.
         self._workers = None if workers is None or math.isinf(workers) else int(workers)
         self._accelerators = accelerators.to_text(options.available_accelerators)
+        self._walltime_s = walltime.of_provider(provider)
         self._make_rules()  # what they cannot be is to be known now
         self._key_file = ""
         self.scaler: Scaler | None = None
@@ -150,7 +151,7 @@ class ProviderNodes(Placement):
                 ("memory-per-worker", options.mem_per_worker),
                 ("cpu-affinity", affinity),
                 ("accelerators", self._accelerators),
-                ("walltime", walltime_s(self.provider)),
+                ("walltime", self._walltime_s),
             ],
         )
         command = shlex.join(agent.arguments())
@@ -169,13 +170,3 @@ class ProviderNodes(Placement):
             return []
         statuses = self.scaler.blocks.statuses().items()
         return [(f"block {number}", in_words(one)) for number, one in statuses if one.terminal]
-
-
-def walltime_s(provider: Any) -> float | None:
-    """How long a block may last, in seconds; ``None`` if the provider does not say it in hours, minutes and seconds."""
-    text = getattr(provider, "walltime", None)
-    parts = str(text).split(":")
-    if len(parts) != 3 or not all(part.isdigit() for part in parts):
-        return None
-    hours, minutes, seconds = map(int, parts)
-    return float(hours * 3600 + minutes * 60 + seconds)
