@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from gristmill._nodes.placement import Placement
 
+#: Between two looks at whether a lease was granted, seconds: the first, and the longest.
+_LOOK_S, _LOOK_MAX_S = 0.02, 0.5
+
 
 @dataclasses.dataclass(frozen=True)
 class LeaseUse:
@@ -41,9 +44,10 @@ class Lease(Executor):
     :param workers: of each node; all that it offers if not given.
     :param memory: what tasks may ask for together, bytes or a text such as ``"64GB"``, of each node; all if not given.
     :param gpus: GPUs that tasks may ask for, of each node; all that are found if not given.
-    :param seconds: for how long; until it is released if not given. Then what runs is killed, and every task that has
-        not ended fails with ``LeaseExpired``. On nodes no task is started that is not expected to end before, and none
-        in the last eighth of that time, or the node's ``--drain`` if that is less.
+    :param seconds: for how long; until it is released if not given. On nodes its time begins when the first of them
+        grants it. When it is over what runs is killed, and every task that has not ended fails with ``LeaseExpired``.
+        No task is started on a node that is not expected to end before, and none in the last eighth of that time, or
+        the node's ``--drain`` if that is less.
     :param hot: seconds for which a worker without a task looks for the next one, and keeps a core busy, before it
         sleeps; learned from how often tasks come if not given, up to 5 milliseconds.
     :param options: as of ``Executor``: ``initializer``, ``initargs``, ``start``, ``preload``, ``output``,
@@ -72,24 +76,33 @@ class Lease(Executor):
         if hot is None:
             self._hot_us = LEARNED_US
         self._seconds = seconds
-        self._wish["duration_s"] = seconds
         self._timer: threading.Timer | None = None
-        self._taken_at = time.monotonic()
-        self._ends_at = math.inf if seconds is None else self._taken_at + seconds
+        #: Taken by whoever lets the time begin, or changes its end.
+        self._clock = threading.RLock()
+        self._taken_at = math.inf
+        self._ends_at = math.inf
         # Memory is what an engine starts for if there is no task.
         self._allocate(1)
-        self._set_timer()
+        if self._placement is None:
+            self._begin()
+        elif seconds is not None:
+            # A batch system may take hours to give a node, and a lease that was not granted costs nothing.
+            watch = threading.Thread(target=_await_grant, args=[weakref.ref(self)], daemon=True)
+            watch.start()
 
     @property
     def ends_in(self) -> float | None:
-        """Seconds that are left; ``None``: until it is released."""
-        if self._ends_at == math.inf:
+        """Seconds that are left, all of them until a node has granted it; ``None``: until it is released."""
+        if self._seconds is None:
             return None
+        if not self._is_granted():
+            return self._seconds
         return max(0.0, self._ends_at - time.monotonic())
 
     def wait(self, timeout: float | None = None) -> None:
         """Returns when there is a worker. Raises ``TimeoutError`` after ``timeout`` seconds."""
         self.submit(int).result(timeout)
+        self._is_granted()
 
     def extend(self, seconds: float) -> None:
         """Lets it last longer by so many seconds; a node whose own time is over before leaves it then.
@@ -104,10 +117,10 @@ class Lease(Executor):
             from gristmill._errors import LeaseExpired
 
             raise LeaseExpired(self._end_text())
-        self._seconds += seconds
-        self._ends_at += seconds
-        self._set_timer()
-        self._extend(self._ends_at - time.monotonic())
+        with self._clock:
+            self._seconds += seconds
+            if self._taken_at != math.inf:
+                self._end_at(self._ends_at + seconds)
 
     def release(self) -> None:
         """Gives everything back, when what was submitted is completed."""
@@ -130,6 +143,24 @@ class Lease(Executor):
         if self._timer is not None and wait:
             self._timer.cancel()
 
+    def _is_granted(self) -> bool:
+        """Whether there was ever a worker; lets the time begin with the first node that has granted some."""
+        with self._clock:
+            if self._taken_at == math.inf and any(one["granted_workers"] for one in self._nodes()):
+                self._begin()
+            return self._taken_at != math.inf
+
+    def _begin(self) -> None:
+        self._taken_at = time.monotonic()
+        if self._seconds is not None:
+            self._end_at(self._taken_at + self._seconds)
+
+    def _end_at(self, ends_at: float) -> None:
+        """Lets it be over then, here and at the nodes that there are and those to come."""
+        self._ends_at = ends_at
+        self._set_timer()
+        self._extend(ends_at - time.monotonic())
+
     def _set_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -146,3 +177,14 @@ def _end(reference: weakref.ref[Lease]) -> None:
     lease = reference()
     if lease is not None and lease.ends_in == 0:
         lease._expire(lease._end_text())
+
+
+def _await_grant(reference: weakref.ref[Lease]) -> None:
+    """Looks for the grant until it is there, or nobody needs it any more; keeps no lease alive."""
+    pause_s = _LOOK_S
+    while (lease := reference()) is not None and not lease._is_granted():
+        if lease._is_shut_down and not lease.stats().get("outstanding", 0):
+            return
+        del lease
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LOOK_MAX_S)

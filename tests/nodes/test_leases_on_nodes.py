@@ -41,10 +41,45 @@ class HourNodes(LocalNodes):
 def test_a_lease_has_what_it_asks_for(make_lease: MakeLease) -> None:
     lease, _ = make_lease(LocalNodes(2, 2), workers=1, memory="1GB", seconds=1000)
     lease.wait()
-    while len(nodes := [node for node in lease._nodes() if node["connected"]]) < 2:
+    while len(nodes := [node for node in lease._nodes() if node["ends_in_s"] is not None]) < 2:
         lease.submit(calls.nothing).result()
     assert [(node["granted_workers"], node["memory"]) for node in nodes] == [(1, 10**9)] * 2
     assert all(node["ends_in_s"] == pytest.approx(1000, abs=200) for node in nodes)
+
+
+class LateNodes(LocalNodes):
+    """Nodes that a batch system gives when the test says so."""
+
+    def start(self, address: str | None, key: str) -> None:
+        self.let_come = lambda: super(LateNodes, self).start(address, key)
+
+
+def test_the_time_of_a_lease_begins_when_it_is_granted(make_lease: MakeLease) -> None:
+    lease, nodes = make_lease(LateNodes(1, 1), seconds=1000)
+    lease.extend(500)
+    waiting = lease.submit(os.getpid)
+    assert lease.ends_in == 1500
+    assert lease._timer is None, "nothing ends it"
+    assert lease.use().workers_s == 0
+    assert isinstance(nodes, LateNodes)
+    nodes.let_come()
+    assert waiting.result() != os.getpid()
+    while lease._timer is None:
+        pass  # whoever waits for the grant sees it without being asked
+    ends_in = lease.ends_in
+    assert ends_in is not None
+    assert 0 < ends_in < 1500
+    while (ends_at_node := lease._nodes()[0]["ends_in_s"]) is None:
+        lease.submit(calls.nothing).result()
+    assert ends_at_node == pytest.approx(1500, abs=200)
+
+
+def test_a_lease_that_is_never_granted_does_not_expire(make_lease: MakeLease) -> None:
+    lease, _ = make_lease(LateNodes(1, 1), seconds=1e-9)
+    waiting = lease.submit(os.getpid)
+    assert lease.ends_in == 1e-9
+    assert waiting.cancel(), "it was not failed"
+    lease.release()
 
 
 def test_extending_reaches_the_nodes(make_lease: MakeLease) -> None:
@@ -69,7 +104,7 @@ def drain_and_extend(lease: Lease, gate: Gate, seconds: float) -> bool:
 
     False: this program was too slow, and the lease was over first.
     """
-    while not any(node["connected"] and node["ends_in_s"] > 100 for node in lease._nodes()):
+    while not any(node["connected"] and (node["ends_in_s"] or 0) > 100 for node in lease._nodes()):
         pass
     running = lease.submit(calls.enter, gate.path)
     worker = gate.wait_entered()
@@ -100,6 +135,7 @@ def test_the_end_of_a_lease_frees_the_node(make_lease: MakeLease, gate: Gate) ->
     future = lease.submit(calls.enter, gate.path)
     worker = gate.wait_entered()
     assert worker in descent(placement.agents[0].pid)
+    assert lease.ends_in, "its time has begun"
     lease._ends_at = time.monotonic()
     lease._set_timer()
     with pytest.raises(LeaseExpired, match="the lease is over, which was for 1000 s"):
