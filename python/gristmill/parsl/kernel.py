@@ -215,6 +215,15 @@ class DataFlowKernel:
         """Cancels a task if that is possible; see ``AppFuture.cancel``."""
         return self._graph.cancel(task, running, grace)
 
+    def explain(self, future: Future[Any]) -> str:
+        """Says why the task of a future does not run yet, or where it is, in a few sentences.
+
+        Raises ``TypeError`` for what is no future of this kernel's.
+        """
+        from gristmill.parsl.explanations import Explanations
+
+        return Explanations(self, self.executors, self.render_future_description).of(future)
+
     def launch_if_ready(self, task_record: TaskRecord) -> None:
         """Does nothing: a task is launched as soon as it is ready."""
 

@@ -26,6 +26,7 @@ from gristmill.parsl.executors.blocks import (
     preload_of_parsl,
 )
 from gristmill.parsl.executors.specification import Specification, read
+from gristmill.parsl.futures import AppFuture, DataFuture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -243,6 +244,27 @@ class GristmillExecutor(ParslExecutor):
     def stats(self) -> dict[str, int]:
         """What the engine says of its tasks: how many have come to what."""
         return self._engine.stats() if self._engine is not None else {}
+
+    def explain(self, future: Any) -> str:
+        """Says why the task of a future does not run yet, or where it is, in a few sentences.
+
+        :param future: of an app, under Gristmill's kernel or Parsl's, or one that ``submit`` gave.
+
+        Raises ``TypeError`` for what is no future of a task of this executor.
+        """
+        if isinstance(future, (AppFuture, DataFuture)) and not isinstance(future, _native.Future):
+            parent: Any = future.parent if isinstance(future, DataFuture) else future
+            task = parent.task_record
+            if task.executor == self.label:
+                return str(task.dfk.explain(future))
+        record = getattr(future, "task_record", None)
+        if isinstance(record, dict) and record.get("executor") == self.label:
+            future = record["exec_fu"]
+            if future is None:
+                return "It waits in the graph of Parsl's kernel for what is among its arguments."
+        if self._engine is None:
+            raise TypeError("this executor has not started, and has given no future")
+        return self._engine.explain(future)
 
     def wait(self) -> None:
         """Waits until every task that exists now is final."""
