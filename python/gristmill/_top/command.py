@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import time
 
@@ -23,17 +24,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     """Shows what runs; gives the exit status."""
-    if options.interval <= 0:
+    if not options.interval > 0:
         parser.error("--interval must be more than 0")
-    if options.once or not sys.stdout.isatty():
-        print("\n".join(_look(options.interval)))
-        return 0
-    import curses
-
     try:
-        curses.wrapper(_draw, options.interval)
+        if options.once or not sys.stdout.isatty():
+            print("\n".join(_look(options.interval)))
+        else:
+            import curses
+
+            curses.wrapper(_draw, options.interval)
     except KeyboardInterrupt:
         return 0
+    except PermissionError as error:
+        print(f"gristmill top: {error}", file=sys.stderr)
+        return 1
     return 0
 
 
@@ -56,7 +60,8 @@ def _look(interval: float) -> list[str]:
 def _draw(screen: Any, interval: float) -> None:
     import curses
 
-    curses.use_default_colors()
+    with contextlib.suppress(curses.error):  # a terminal without colours
+        curses.use_default_colors()
     screen.nodelay(True)
     while screen.getch() not in (ord("q"), 27):
         made = _look(interval)

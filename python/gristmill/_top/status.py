@@ -6,9 +6,11 @@ import contextlib
 import json
 import os
 import socket
+import stat
 import sys
 import tempfile
 import threading
+import time
 import weakref
 
 TYPE_CHECKING = False
@@ -18,8 +20,13 @@ if TYPE_CHECKING:
 
     from gristmill._executor import Executor
 
-#: Longest wait for a program's answer, seconds: it may be held up by code that keeps the interpreter.
-_ANSWER_S = 2.0
+#: Longest wait for a program's answer, and for all of them, seconds: one may be held up by code that keeps the
+#: interpreter.
+_ANSWER_S, _ANSWERS_S = 2.0, 10.0
+#: The longest answer, bytes: a node takes some 500 of them.
+_ANSWER_MAX = 16 << 20
+#: What an answer has.
+_KEYS = frozenset({"pid", "program", "executor", "stats", "nodes", "troubles"})
 
 
 def folder() -> str:
@@ -28,12 +35,27 @@ def folder() -> str:
     return os.path.join(place, f"gristmill-{os.getuid()}")
 
 
+def check_folder() -> None:
+    """Raises ``PermissionError`` for a folder that others could put something into, ``OSError`` if there is none."""
+    facts = os.lstat(folder())
+    if not stat.S_ISDIR(facts.st_mode):
+        why = "is no folder"
+    elif facts.st_uid != os.getuid():
+        why = f"belongs to user {facts.st_uid}"
+    elif facts.st_mode & 0o077:
+        why = "can be entered by others"
+    else:
+        return
+    raise PermissionError(
+        f"{folder()} {why}: nothing in it is believed; remove it, or set XDG_RUNTIME_DIR to a folder of your own"
+    )
+
+
 def serve(executor: Executor) -> None:
     """Answers until the executor is gone or shut down; where that cannot be done nobody can ask, and nothing else."""
     with contextlib.suppress(OSError):
         os.makedirs(folder(), mode=0o700, exist_ok=True)
-        if os.stat(folder()).st_uid != os.getuid():
-            return
+        check_folder()
         path = os.path.join(folder(), f"{os.getpid()}.{executor._number}")
         listener = socket.socket(socket.AF_UNIX)
         with contextlib.suppress(FileNotFoundError):
@@ -92,15 +114,20 @@ def describe(executor: Executor) -> dict[str, Any]:
 
 
 def ask_all() -> Iterator[dict[str, Any]]:
-    """Asks every program of this user; those that do not answer are left out, those that are gone forgotten."""
+    """Asks every program of this user; those that do not answer are left out, those that are gone forgotten.
+
+    Raises ``PermissionError`` for a folder that is not this user's alone.
+    """
     try:
+        check_folder()
         names = sorted(os.listdir(folder()))
-    except OSError:
+    except FileNotFoundError:
         return
+    ends_at = time.monotonic() + _ANSWERS_S
     for name in names:
         path = os.path.join(folder(), name)
         try:
-            yield _ask(path)
+            yield _ask(path, min(ends_at, time.monotonic() + _ANSWER_S))
         except ConnectionRefusedError:
             with contextlib.suppress(OSError):
                 os.unlink(path)
@@ -108,12 +135,25 @@ def ask_all() -> Iterator[dict[str, Any]]:
             continue
 
 
-def _ask(path: str) -> dict[str, Any]:
+def _ask(path: str, ends_at: float) -> dict[str, Any]:
+    """Reads one answer. Raises ``OSError``, and ``ValueError`` for what is none."""
+    heard = bytearray()
     with socket.socket(socket.AF_UNIX) as asker:
-        asker.settimeout(_ANSWER_S)
+        _set_timeout(asker, ends_at)
         asker.connect(path)
-        parts = []
         while part := asker.recv(1 << 16):
-            parts.append(part)
-    answer: dict[str, Any] = json.loads(b"".join(parts))
+            heard += part
+            if len(heard) > _ANSWER_MAX:
+                raise ValueError("the answer is too long")
+            _set_timeout(asker, ends_at)
+    answer: dict[str, Any] = json.loads(heard)
+    if not isinstance(answer, dict) or not answer.keys() >= _KEYS:
+        raise ValueError("this is no answer, or one of another version")
     return answer
+
+
+def _set_timeout(asker: socket.socket, ends_at: float) -> None:
+    left = ends_at - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("the answer takes too long")
+    asker.settimeout(left)

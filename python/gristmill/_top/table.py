@@ -33,7 +33,15 @@ def lines(before: dict[str, Any], now: dict[str, Any], seconds: float) -> list[s
     for node in now["nodes"]:
         made.append("  " + _node(earlier.get(node["name"], node), node, seconds))
     made += [f"  {whom}: {text}" for whom, text in now["troubles"]]
-    return made
+    return [_printable(line) for line in made]
+
+
+def _printable(line: str) -> str:
+    """A line without what a terminal would obey: it holds words of programs, nodes and batch systems."""
+    return "".join(
+        one if one.isprintable() else " " if one.isspace() else "\N{REPLACEMENT CHARACTER}"
+        for one in line
+    )
 
 
 def _node(before: dict[str, Any], node: dict[str, Any], seconds: float) -> str:
