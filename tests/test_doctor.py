@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from gristmill import _native, _resources
 from gristmill._doctor import machine
-from gristmill._doctor.findings import bad
+from gristmill._doctor.findings import Finding, bad, note, ok
 
 DOCTOR = [sys.executable, "-m", "gristmill._cli", "doctor"]
 
@@ -38,3 +42,68 @@ def test_what_does_not_work_is_named_with_what_to_do(monkeypatch: pytest.MonkeyP
     (found,) = (finding for finding in machine.kernel() if finding.what == "pidfd")
     assert found == bad("pidfd", found.text)
     assert "Linux 5.3" in found.text
+
+
+def found(findings: Iterable[Finding], what: str) -> Finding:
+    return next(finding for finding in findings if finding.what == what)
+
+
+def test_the_memory_of_a_cgroup_is_what_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_resources, "memory_of_machine", lambda: 64 * 10**9)
+    monkeypatch.setattr(_resources, "_cgroup_limits", lambda: [16 * 10**9, 32 * 10**9])
+    text = "16.0 of 64.0 GB can be used: a cgroup has that limit"
+    assert found(machine.cores_and_memory(), "memory") == ok("memory", text)
+
+
+@pytest.mark.parametrize(
+    ("there", "visible", "finding"),
+    [
+        (0, None, ok("GPUs", "none found")),
+        (4, None, ok("GPUs", "4 found")),
+        (4, "0,1", ok("GPUs", "2 of 4 can be used: CUDA_VISIBLE_DEVICES says so")),
+        (4, "", ok("GPUs", "0 of 4 can be used: CUDA_VISIBLE_DEVICES says so")),
+        (
+            1,
+            "0,1",
+            note(
+                "GPUs",
+                "2 of 1 can be used: CUDA_VISIBLE_DEVICES says so, and not so many are found",
+            ),
+        ),
+    ],
+)
+def test_gpus_are_found_and_what_hides_them_is_named(
+    monkeypatch: pytest.MonkeyPatch, there: int, visible: str | None, finding: Finding
+) -> None:
+    for variable in _resources.GPU_LIMITS:
+        monkeypatch.delenv(variable, raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    monkeypatch.setattr(_resources, "gpus_of_machine", lambda: there)
+    assert found(machine.cores_and_memory(), "GPUs") == finding
+
+
+@pytest.mark.parametrize(
+    ("allowed", "most", "grade", "words"),
+    [
+        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, "ok", "no limit"),
+        (1000, 1000, "ok", "100 of 1000 of this user's run"),
+        (150, 4000, "note", "up to 80 more may be needed: ulimit -u 4000"),
+        (150, resource.RLIM_INFINITY, "note", "ulimit -u unlimited"),
+        (150, 150, "note", "ask for more"),
+    ],
+)
+def test_a_limit_of_processes_is_judged(
+    monkeypatch: pytest.MonkeyPatch, allowed: int, most: int, grade: str, words: str
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (allowed, most))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(_native, "cpu_count", lambda: 8)
+    monkeypatch.setattr(machine, "_threads_of_user", lambda: 100)
+    finding = found(machine.limits(), "processes")
+    assert finding.grade == grade
+    assert words in finding.text
+
+
+def test_the_threads_of_this_user_are_counted() -> None:
+    assert machine._threads_of_user() >= 1

@@ -9,6 +9,8 @@ import re
 GPUS_MAX = 16
 #: What the libraries of each maker are told by; CUDA, HIP, which reads that of CUDA too, and oneAPI.
 DEVICE_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
+#: What says that programs see fewer GPUs than there are; the first that is set counts.
+GPU_LIMITS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 #: Parts that a GPU can be shared in.
 _PARTS = 1000
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -45,8 +47,12 @@ def size(memory: int | str) -> int:
 
 def memory_size() -> int:
     """Bytes of memory that this process and its children may use: the machine's, or less where a cgroup says so."""
-    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
-    return min([machine, *_cgroup_limits()])
+    return min([memory_of_machine(), *_cgroup_limits()])
+
+
+def memory_of_machine() -> int:
+    """Bytes of memory that there are, whoever may use them."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
 
 
 def _cgroup_limits() -> list[int]:
@@ -74,7 +80,7 @@ def _cgroup_limits() -> list[int]:
 
 def gpu_count() -> int:
     """How many GPUs programs started here see."""
-    for variable in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
+    for variable in GPU_LIMITS:
         if variable in os.environ:
             return min(GPUS_MAX, len(visible(os.environ[variable])))
     return gpus_of_machine()

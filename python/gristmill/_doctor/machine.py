@@ -9,6 +9,7 @@ import resource
 import socket
 import sys
 
+from gristmill import _resources
 from gristmill._doctor.findings import Finding, bad, note, ok
 
 TYPE_CHECKING = False
@@ -21,6 +22,8 @@ _MEMBARRIER = {"x86_64": 324, "aarch64": 283}
 _QUERY, _PRIVATE_EXPEDITED = 0, 1 << 3
 #: Open files below which a machine with many workers runs out of them.
 _FILES_MIN = 4096
+#: Processes that there may be besides a worker for each core: 64 spares, and what looks after all of them.
+_PROCESSES_BESIDE = 72
 
 
 def versions() -> Iterator[Finding]:
@@ -43,8 +46,21 @@ def cores_and_memory() -> Iterator[Finding]:
     yield ok("cores", f"{usable} of {there} can be used")
     if usable == 1:
         yield note("cores", "with one core nobody polls: each hand-over costs a wake-up")
-    size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
-    yield ok("memory", f"{size / 1e9:.1f} GB")
+    size, there_size = _resources.memory_size(), _resources.memory_of_machine()
+    text = f"{size / 1e9:.1f} of {there_size / 1e9:.1f} GB can be used"
+    yield ok("memory", text if size == there_size else f"{text}: a cgroup has that limit")
+    yield _gpus()
+
+
+def _gpus() -> Finding:
+    seen, there = _resources.gpu_count(), _resources.gpus_of_machine()
+    variables = [name for name in _resources.GPU_LIMITS if name in os.environ]
+    if not variables:
+        return ok("GPUs", f"{there} found" if there else "none found")
+    text = f"{seen} of {there} can be used: {variables[0]} says so"
+    if seen > there:
+        return note("GPUs", f"{text}, and not so many are found")
+    return ok("GPUs", text)
 
 
 def limits() -> Iterator[Finding]:
@@ -56,9 +72,34 @@ def limits() -> Iterator[Finding]:
         )
     else:
         yield ok("open files", f"{files} may be open")
-    processes, _ = resource.getrlimit(resource.RLIMIT_NPROC)
-    text = "no limit" if processes == resource.RLIM_INFINITY else f"{processes} of this user"
-    yield ok("processes", text)
+    yield _processes()
+
+
+def _processes() -> Finding:
+    from gristmill import _native
+
+    allowed, most = resource.getrlimit(resource.RLIMIT_NPROC)
+    if allowed == resource.RLIM_INFINITY or os.geteuid() == 0:
+        return ok("processes", "no limit")
+    wanted, running = _native.cpu_count() + _PROCESSES_BESIDE, _threads_of_user()
+    text = f"{running} of {allowed} of this user's run"
+    if allowed - running >= wanted:
+        return ok("processes", text)
+    best = "unlimited" if most == resource.RLIM_INFINITY else most
+    advice = f"ulimit -u {best}" if best == "unlimited" or most > allowed else "ask for more"
+    return note("processes", f"{text}, and up to {wanted} more may be needed: {advice}")
+
+
+def _threads_of_user() -> int:
+    """How many threads this user has, all of which count as processes for the limit."""
+    count = 0
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.stat(f"/proc/{entry}").st_uid == os.getuid():
+                count += len(os.listdir(f"/proc/{entry}/task"))
+        except OSError:  # it has just ended
+            continue
+    return count
 
 
 def kernel() -> Iterator[Finding]:
