@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from gristmill.parsl.executors.substitutes import HighThroughputExecutor
 from gristmill.parsl.launchers import SimpleLauncher
 from gristmill.parsl.log_configs import FileLogging, JSONLogging
 from gristmill.parsl.providers import LocalProvider, SlurmProvider
+
+import calls
 
 CORES = _native.cpu_count()
 
@@ -33,6 +36,8 @@ CORES = _native.cpu_count()
         ({"provider": LocalProvider(max_blocks=2), "max_workers_per_node": 3}, 6),
         ({"provider": LocalProvider(nodes_per_block=2), "max_workers_per_node": 1}, 2),
         ({"provider": LocalProvider(max_blocks=5)}, CORES),
+        ({"available_accelerators": ["4", "2"], "max_workers_per_node": 8}, 2),
+        ({"available_accelerators": 3, "max_workers_per_node": 1}, 1),
         ({"provider": LocalProvider(init_blocks=0, max_blocks=0), "max_workers_per_node": 1}, 1),
     ],
 )
@@ -57,6 +62,19 @@ def test_a_local_configuration_of_parsls_documentation_runs(make_kernel: Any) ->
     assert python_app(pow, data_flow_kernel=kernel)(2, 3).result() == 8
 
 
+def test_its_workers_are_bound_to_what_the_configuration_says(make_kernel: Any) -> None:
+    core = max(os.sched_getaffinity(0))
+    executor = HighThroughputExecutor(
+        label="htex_bound",
+        max_workers_per_node=1,
+        cpu_affinity=f"list:{core}",
+        available_accelerators=["7"],
+    )
+    kernel = make_kernel("engine", executors=[executor])
+    assert python_app(calls.seen_gpus, data_flow_kernel=kernel)().result() == "7"
+    assert python_app(os.sched_getaffinity, data_flow_kernel=kernel)(0).result() == {core}
+
+
 def test_what_it_was_given_is_kept_and_printed() -> None:
     access: list[Any] = []
     executor = HighThroughputExecutor(
@@ -76,9 +94,6 @@ def test_what_it_was_given_is_kept_and_printed() -> None:
         ({"provider": object()}, "object"),
         ({"provider": LocalProvider(worker_init="module load python")}, "worker_init"),
         ({"launch_cmd": "process_worker_pool.py {debug}"}, "launch_cmd"),
-        ({"cpu_affinity": "block"}, "cpu_affinity"),
-        ({"available_accelerators": 2}, "available_accelerators"),
-        ({"available_accelerators": ["0"]}, "available_accelerators"),
     ],
 )
 def test_what_only_parsl_can_do_is_refused_by_name(options: dict[str, Any], named: str) -> None:

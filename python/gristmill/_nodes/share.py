@@ -74,7 +74,7 @@ def _cores(part: Part, is_rank: bool) -> tuple[list[int], int]:
     cores = sorted(os.sched_getaffinity(0))
     count = min(_native.cpu_count(), number_in("PARSL_CORES") or _native.cpu_count())
     # A launcher may have bound each rank to cores of its own: fewer than there are for all of them.
-    there = min(os.cpu_count() or 1, number_in("SLURM_CPUS_ON_NODE") or len(cores) + 1)
+    there = number_in("SLURM_CPUS_ON_NODE") or os.cpu_count() or 1
     if part.count == 1 or (is_rank and len(cores) < there):
         return cores, count
     return part.of(cores) or [cores[part.number % len(cores)]], max(1, count // part.count)

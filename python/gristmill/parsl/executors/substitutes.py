@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from gristmill import _native
+from gristmill._nodes import accelerators
 from gristmill.parsl.executors.engine import GristmillExecutor
 from gristmill.parsl.presence import missing, need
 from gristmill.parsl.providers import LocalProvider
@@ -48,12 +49,15 @@ class HighThroughputExecutor(GristmillExecutor):
     :param max_workers_per_node: worker processes; as many as cores and memory allow if not given.
     :param cores_per_worker: cores that each worker is thought to use.
     :param mem_per_worker: memory that each worker is thought to use, gigabytes.
+    :param cpu_affinity: binds workers to cores.
+    :param available_accelerators: how many GPUs there are, or their names: each worker sees one, and there are no more
+        workers than GPUs.
     :param storage_access: staging providers for files; the kernel's own list if ``None``.
     :param working_dir: the folder that files are staged into.
 
     What is about the network between Parsl's processes (addresses, ports, heartbeats, encryption) and about their logs
     is kept and not used: there is no network. Raises ``OptionalModuleMissing`` for what only Parsl can do: another
-    provider, ``launch_cmd``, ``worker_init``, ``cpu_affinity``, ``available_accelerators``.
+    provider, ``launch_cmd``, ``worker_init``.
     """
 
     provider: Any
@@ -107,6 +111,11 @@ class HighThroughputExecutor(GristmillExecutor):
         return self.max_workers
 
     def _count_workers(self) -> int:
+        pinned = accelerators.count(self.available_accelerators)
+        fitting = self._count_fitting()
+        return min(fitting, pinned) if pinned else fitting
+
+    def _count_fitting(self) -> int:
         on_machine = _native.cpu_count() / self.cores_per_worker
         if self.mem_per_worker:
             on_machine = min(on_machine, _memory_size() / (self.mem_per_worker * _GIGABYTE))
@@ -132,13 +141,8 @@ def _refuse_what_needs_parsl(given: dict[str, Any]) -> None:
             "worker_init runs in the shell that starts Parsl's workers, and there is none here; "
             "do it before the program starts, or let Parsl do it"
         )
-    for name, inert in (
-        ("launch_cmd", None),
-        ("interchange_launch_cmd", None),
-        ("cpu_affinity", "none"),
-        ("available_accelerators", ()),
-    ):
-        if given[name] not in (inert, 0, []):
+    for name in ("launch_cmd", "interchange_launch_cmd"):
+        if given[name] is not None:
             need(f"{name}={given[name]!r} is about Parsl's own workers")
 
 
