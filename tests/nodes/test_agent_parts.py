@@ -104,6 +104,14 @@ def test_what_ran_for_long_begins_anew() -> None:
     assert [pauses.after(seconds) for seconds in (1, 1, 61, 1, 1)] == [1.0, 2.0, 1.0, 2.0, None]
 
 
+def test_who_says_that_it_failed_is_believed_however_long_it_looked() -> None:
+    pauses = Pauses(first_s=1.0, longest_s=60.0, failures_max=3, calm_s=60.0, proof_s=600.0)
+    waits = [pauses.after(121.0, says_failed=True) for _ in range(3)]
+    assert waits == [1.0, 2.0, None]
+    pauses.failures = 2
+    assert pauses.after(601.0, says_failed=True) == 1.0, "it worked before it lost its client"
+
+
 def test_the_address_that_answers_is_found() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))  # nobody listens: connections are refused

@@ -11,6 +11,7 @@ import pytest
 
 from gristmill import Lease, LeaseExpired
 from gristmill._nodes.local import LocalNodes
+from gristmill._nodes.pauses import Pauses
 
 import calls
 from stage import Gate, descent, lives
@@ -144,7 +145,11 @@ def test_the_end_of_a_lease_frees_the_node(make_lease: MakeLease, gate: Gate) ->
         pass
 
 
-def test_what_was_held_is_counted_also_of_nodes_that_are_gone(make_lease: MakeLease) -> None:
+def test_what_was_held_is_counted_also_of_nodes_that_are_gone(
+    make_lease: MakeLease, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Its agent stays away.
+    monkeypatch.setattr("gristmill._nodes.post.Pauses", lambda: Pauses(1000.0, 1000.0))
     lease, placement = make_lease(LocalNodes(1, 2), memory="2GB")
     lease.wait()
     first = lease.use()

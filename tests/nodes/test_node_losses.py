@@ -125,13 +125,14 @@ def test_a_node_that_was_cut_off_for_too_long_comes_back(make_nodes: MakeNodes) 
     executor, placement = make_nodes(1, 1, kind=RelayedNodes)
     executor.submit(calls.nothing).result()
     assert isinstance(placement, RelayedNodes)
+    (agent,) = placement.agents
     placement.relay.cut(for_good=True)
     later = executor.submit(calls.same, 7)
     while executor._nodes():
         pass  # it is given up when it was not heard for a while
     placement.relay.mend()
     assert later.result() == 7
-    assert placement.agents[0].poll() is None, "it is the same agent, with another lease"
+    assert placement.agents == [agent], "it is the same agent, with another lease"
 
 
 def test_a_node_whose_workers_keep_dying_gets_nothing_for_a_while(make_nodes: MakeNodes) -> None:

@@ -154,8 +154,9 @@ def test_shutting_down_brings_what_is_held(make_nodes: MakeNodes, gates: Gates) 
 def test_a_node_that_drains_brings_it_home(make_nodes: MakeNodes, gates: Gates) -> None:
     executor, placement = make_nodes(1, 1)
     made = make_stay(executor, gates, loss_retries=1)
-    placement.agents[0].terminate()
-    assert placement.agents[0].wait() == 0
+    agent = placement.agents[0]
+    agent.terminate()
+    assert agent.wait() == 0
     assert numpy.array_equal(made.result(), count_up(SIZE))
     assert executor.stats()["loss_retries"] == 0
 

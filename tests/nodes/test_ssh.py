@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import signal
 from collections.abc import Iterator
@@ -39,11 +38,8 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes pauses short, and patience too."""
-    shorter = {"first_s": 0.01, "longest_s": 0.01, "failures_max": 2}
-    monkeypatch.setattr(
-        "gristmill._nodes.ssh.Pauses", lambda: dataclasses.replace(Pauses(), **shorter)
-    )
+    """Makes pauses short, and few."""
+    monkeypatch.setattr("gristmill._nodes.post.Pauses", lambda: Pauses(0.01, 0.01, 2))
 
 
 @pytest.fixture

@@ -2,57 +2,61 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
+from gristmill._nodes.command import AgentCommand
 from gristmill._nodes.parts import Part
 from gristmill._nodes.placement import Placement, port_of
+from gristmill._nodes.post import Post
+from gristmill._nodes.tending import Tender
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import IO
-
-#: Seconds that an agent may take to leave once its client has finished.
-_LEAVE_S = 10.0
+    import subprocess
 
 
 class LocalNodes(Placement):
-    """``count`` agents on this machine with ``workers`` workers each, and their parts of its memory and GPUs."""
+    """``count`` agents on this machine with ``workers`` workers each, and their parts of its memory and GPUs.
+
+    One that ends is started again.
+    """
 
     listen = "127.0.0.1:0"
     #: Further options of the command.
     options: tuple[str, ...] = ()
+    #: The interpreter; this one's path if not given.
+    python: str | None = None
 
     def __init__(self, count: int, workers: int) -> None:
         if count < 1 or workers < 1:
             raise ValueError("there must be at least one node, with at least one worker")
         self.count = count
         self.workers = workers
-        self.agents: list[subprocess.Popen[bytes]] = []
+        self.tender: Tender | None = None
+
+    @property
+    def agents(self) -> list[subprocess.Popen[bytes]]:
+        """The agents that run now."""
+        return [] if self.tender is None else self.tender.running()
 
     def start(self, address: str | None, key: str) -> None:
         """Starts the agents. They end with this process, whatever ends it."""
         join = f"127.0.0.1:{port_of(address)}"
-        command = [sys.executable, "-m", "gristmill._cli", "node", "--quiet", "--leash", "--key=-"]
-        for number in range(self.count):
-            own = ["--join", join, "--workers", str(self.workers), "--name", f"local{number}"]
-            line = [*command, *own, "--part", str(Part(number, self.count)), *self.options]
-            self.agents.append(subprocess.Popen(line, stdin=subprocess.PIPE, bufsize=0))
-            _leash(self.agents[-1]).write(key.encode() + b"\n")
+        posts = [self._post(number, join, key) for number in range(self.count)]
+        self.tender = Tender(posts, self.client.is_over, self.client.give_up)
+        self.tender.start()
+
+    def _post(self, number: int, join: str, key: str) -> Post:
+        name = f"local{number}"
+        agent = AgentCommand(
+            [join], key="-", python=self.python, name=name, workers=self.workers, is_leashed=True
+        )
+        part = ["--part", str(Part(number, self.count))]
+        return Post(name, [*agent.arguments(), *part, *self.options], line=key)
 
     def end(self) -> None:
         """Lets go of the agents, and ends those that do not leave."""
-        for agent in self.agents:
-            _leash(agent).close()
-        for agent in self.agents:
-            try:
-                agent.wait(_LEAVE_S)
-            except subprocess.TimeoutExpired:
-                agent.kill()
-                agent.wait()
-        self.agents.clear()
+        if self.tender is not None:
+            self.tender.end()
 
-
-def _leash(agent: subprocess.Popen[bytes]) -> IO[bytes]:
-    assert agent.stdin is not None, "a pipe"
-    return agent.stdin
+    def troubles(self) -> list[tuple[str, str]]:
+        """Which agents do not run now, and why."""
+        return self.tender.troubles() if self.tender is not None else []

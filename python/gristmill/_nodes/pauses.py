@@ -19,13 +19,16 @@ class Pauses:
     longest_s: float = 60.0
     #: Failures in a row after which there is no other try: some five minutes with the pauses given here.
     failures_max: int = 10
-    #: What has lasted longer than this counts as a success.
+    #: What has lasted longer than this counts as a success, unless it said itself that it failed.
     calm_s: float = 60.0
+    #: What said so has worked before if it lasted longer than this: agents look for a client for two minutes.
+    proof_s: float = 600.0
     failures: int = 0
 
-    def after(self, lasted_s: float) -> float | None:
+    def after(self, lasted_s: float, says_failed: bool = False) -> float | None:
         """How long to wait before the next try, seconds, after one that lasted so long; ``None``: no more tries."""
-        self.failures = 1 if lasted_s >= self.calm_s else self.failures + 1
+        is_success = lasted_s >= (self.proof_s if says_failed else self.calm_s)
+        self.failures = 1 if is_success else self.failures + 1
         if self.failures >= self.failures_max:
             return None
         doublings = min(self.failures - 1, _DOUBLINGS_MAX)

@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+#: The exit status of an agent that found no client, lost it, or was refused; launchers and ``ssh`` pass it on.
+_IN_VAIN = 1
 #: How much of what a process says is kept to tell why it ended, bytes.
 _WORDS_MAX = 2000
 
@@ -24,7 +26,6 @@ class Post:
     :param command: its words.
     :param environment: what it finds there beyond this process's environment.
     :param line: what it reads from its standard input, which stays open while it is to run; ``None``: it has none.
-    :param pauses: when it is started again.
     """
 
     def __init__(
@@ -33,13 +34,12 @@ class Post:
         command: Sequence[str],
         environment: Mapping[str, str] | None = None,
         line: str | None = None,
-        pauses: Pauses | None = None,
     ) -> None:
         self.name = name
         self.command = list(command)
         self._environment = {**os.environ, **(environment or {})}
         self._line = line
-        self._pauses = pauses or Pauses()
+        self._pauses = Pauses()
         self._began_at = 0.0
         self._words = b""
         self.process: subprocess.Popen[bytes] | None = None
@@ -104,12 +104,13 @@ class Post:
         self.process = None
         words = self._words.decode(errors="replace").strip()
         how = f"signal {-status}" if status < 0 else f"exit status {status}"
-        self._plan(f"ended with {how}: {words}" if words else f"ended with {how}")
+        said = f"ended with {how}: {words}" if words else f"ended with {how}"
+        self._plan(said, says_failed=status == _IN_VAIN)
 
-    def _plan(self, trouble: str) -> None:
+    def _plan(self, trouble: str, says_failed: bool = False) -> None:
         self.trouble = trouble
         now = time.monotonic()
-        pause = self._pauses.after(now - self._began_at)
+        pause = self._pauses.after(now - self._began_at, says_failed)
         if pause is not None:
             self.due_at = now + pause
 

@@ -6,7 +6,6 @@ import shlex
 
 from gristmill._nodes.addresses import reachable_at
 from gristmill._nodes.command import AgentCommand
-from gristmill._nodes.pauses import Pauses
 from gristmill._nodes.placement import Placement, port_of
 from gristmill._nodes.post import Post
 from gristmill._nodes.tending import Tender
@@ -73,7 +72,7 @@ class SshNodes(Placement):
         if self.worker_init:
             # A login shell knows what sites put there: modules, environments.
             command = shlex.join(["exec", "bash", "-lc", f"{self.worker_init}\n{command}"])
-        return Post(host, [*self.shell, *_OPTIONS, "--", host, command], line=key, pauses=Pauses())
+        return Post(host, [*self.shell, *_OPTIONS, "--", host, command], line=key)
 
     def end(self) -> None:
         """Ends the connections, and the agents with them."""

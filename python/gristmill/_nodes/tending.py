@@ -15,6 +15,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Sequence
 
     from gristmill._nodes.post import Post
@@ -65,6 +66,16 @@ class Tender:
         """The process ids of what runs now, by name."""
         with self._lock:
             return {post.name: post.process.pid for post in self._posts if post.process is not None}
+
+    def running(self) -> list[subprocess.Popen[bytes]]:
+        """The processes that run now, in the order of the posts."""
+        with self._lock:
+            return [post.process for post in self._posts if post.process is not None]
+
+    def is_left_alone(self) -> bool:
+        """Whether everything failed too often to be started again."""
+        with self._lock:
+            return all(post.is_left_alone for post in self._posts)
 
     def begin_end(self, leave_s: float = _LEAVE_S) -> None:
         """Starts nothing any more; what runs is let off its leash, and is ended if it stays."""

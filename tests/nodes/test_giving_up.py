@@ -1,0 +1,77 @@
+"""Placements whose agents find nobody: they are started again, given up in the end, and tasks say why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gristmill import Executor, StartError, on
+from gristmill._nodes.local import LocalNodes
+from gristmill._nodes.pauses import Pauses
+from gristmill._nodes.placement import Placement
+
+import calls
+from stage import Gate
+
+#: In the place of an interpreter: an agent that has looked for its client for two minutes.
+_LOST = "#!/bin/sh\necho gave up: nobody answers >&2\nexit 1\n"
+#: In the place of ``ssh`` and of ``mpiexec -n 1``: runs what comes behind the options here.
+_SHELL = '#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift 2\nexec sh -c "$*"\n'
+_LAUNCHER = '#!/bin/sh\n[ "$1" = --version ] && exit\nshift 2\nexec "$@"\n'
+
+
+@pytest.fixture(autouse=True)
+def _calm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long an agent lives, it has lived for long; pauses are short, and few."""
+    monkeypatch.setattr("gristmill._nodes.post.Pauses", lambda: Pauses(0.01, 0.01, 3, calm_s=0.0))
+
+
+@pytest.fixture
+def lost(tmp_path: Path) -> str:
+    return executable(tmp_path / "lost", _LOST)
+
+
+def executable(path: Path, text: str) -> str:
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
+
+
+def local(folder: Path, lost: str) -> Placement:
+    placement = LocalNodes(2, 1)
+    placement.python = lost
+    return placement
+
+
+def ssh(folder: Path, lost: str) -> Placement:
+    return on.ssh(["one", "two"], python=lost, shell=[executable(folder / "ssh", _SHELL)])
+
+
+def mpi(folder: Path, lost: str) -> Placement:
+    launcher = executable(folder / "mpiexec", _LAUNCHER)
+    return on.mpi(launcher=[launcher, "-n", "1"], python=lost)
+
+
+@pytest.mark.parametrize("make", [local, ssh, mpi])
+def test_tasks_fail_with_the_last_words_of_agents_that_find_nobody(
+    make: Callable[[Path, str], Placement], tmp_path: Path, lost: str
+) -> None:
+    executor = Executor(nodes=make(tmp_path, lost))
+    futures = [executor.submit(calls.same, number) for number in range(3)]
+    for future in futures:
+        with pytest.raises(StartError, match="ended with exit status 1: gave up: nobody answers"):
+            future.result()
+    executor.shutdown()
+
+
+def test_an_agent_on_this_machine_that_is_killed_is_started_again(gate: Gate) -> None:
+    placement = LocalNodes(1, 1)
+    with Executor(nodes=placement) as executor:
+        held = executor.options(loss_retries=1).submit(calls.enter, gate.path)
+        first = gate.wait_entered()
+        placement.agents[0].kill()
+        assert gate.wait_entered() != first
+        gate.open(2)
+        assert held.result() is None
