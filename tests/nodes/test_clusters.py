@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ class Actor:
             self.agent, self.error = make(), None
         except Exception as error:
             self.agent, self.error = None, error
-        self.troubles = types.SimpleNamespace(remote=lambda: self)
+        self.condition = types.SimpleNamespace(remote=lambda: self)
 
 
 class Ray:
@@ -39,6 +40,7 @@ class Ray:
     def __init__(self, *names: str, fails: str = "") -> None:
         self.alive = list(names)
         self.fails = fails
+        self.is_busy = False
         self.actors: dict[str, list[Actor]] = {}
         self.options: list[dict[str, Any]] = []
         affinity = lambda node, soft: node  # noqa: E731
@@ -52,7 +54,7 @@ class Ray:
                 "NodeID": f"id-{name}",
                 "Alive": True,
                 "NodeManagerHostname": name,
-                "Resources": {"CPU": 1.0},
+                "Resources": {"CPU": 1.0, "GPU": 2.0},
             }
             for name in self.alive
         ]
@@ -79,13 +81,13 @@ class Ray:
         return self.actors[node][-1]
 
     def wait(self, answers: list[Actor], timeout: float) -> tuple[list[Actor], list[Actor]]:
-        return answers, []
+        return ([], answers) if self.is_busy else (answers, [])
 
     def get(self, actor: Actor) -> Any:
         if actor.error is not None:
             raise actor.error
         assert actor.agent is not None, "it was ended"
-        return actor.agent.troubles()
+        return actor.agent.condition()
 
     def kill(self, actor: Actor, no_restart: bool) -> None:
         assert no_restart
@@ -97,7 +99,19 @@ class Ray:
 @pytest.fixture(autouse=True)
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gristmill._nodes.ray._LOOK_S", 0.01)
+    monkeypatch.setattr("gristmill._nodes.dask._LOOK_S", 0.01)
     monkeypatch.setattr("gristmill._nodes.ray.Pauses", lambda: Pauses(0.01, 0.01, 3))
+
+
+@pytest.fixture
+def lost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """Has agents find nobody, however long they look; they are given up soon."""
+    path = tmp_path / "lost"
+    path.write_text("#!/bin/sh\necho gave up: nobody answers >&2\nexit 1\n")
+    path.chmod(0o755)
+    monkeypatch.setattr("gristmill._nodes.command.sys.executable", str(path))
+    monkeypatch.setattr("gristmill._nodes.post.Pauses", lambda: Pauses(0.01, 0.01, 3, calm_s=0.0))
+    return str(path)
 
 
 def on_ray(ray: Ray, nodes: int | None = None) -> RayNodes:
@@ -123,6 +137,7 @@ def test_nodes_of_ray_come_and_go_with_the_cluster() -> None:
         assert executor.submit(calls.same, 2).result() == 2
     first = ray.options[0]
     assert first["num_cpus"] == 1
+    assert first["num_gpus"] == 2
     assert first["max_restarts"] == -1
     assert first["resources"] == {"special": 1}
     assert all(actor.agent is None for actors in ray.actors.values() for actor in actors)
@@ -167,6 +182,34 @@ ON_TWO_HOSTS = {
 }
 
 
+def test_tasks_fail_when_no_agent_of_ray_finds_the_program(lost: str) -> None:
+    ray = Ray("n1", "n2")
+    with (
+        Executor(nodes=on_ray(ray)) as executor,
+        pytest.raises(StartError, match="n1: ended with exit status 1: gave up: nobody answers"),
+    ):
+        executor.submit(calls.nothing).result()
+
+
+def test_an_actor_that_ray_does_not_start_is_a_trouble(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("gristmill._nodes.ray._PENDING_S", 0.0)
+    ray = Ray("n1")
+    ray.is_busy = True
+    with Executor(nodes=on_ray(ray)) as executor:
+        waiting = executor.submit(calls.same, 7)
+        while not executor._node_troubles():
+            assert not waiting.done()
+        (trouble,) = executor._node_troubles()
+        assert trouble[0] == "n1"
+        assert "waits for 1 CPUs and 2 GPUs of Ray" in trouble[1]
+        assert trouble[1] in executor.explain(waiting)
+        ray.is_busy = False
+        assert waiting.result() == 7
+    assert len([one for one in caplog.records if "has not started an agent" in one.message]) == 1
+
+
 class DaskClient:
     """What is used of Dask's client, with one worker."""
 
@@ -192,6 +235,14 @@ class DaskClient:
     def unregister_worker_plugin(self, name: str) -> None:
         self.plugins.pop(name).teardown(self.worker)
 
+    def nthreads(self) -> dict[str, int]:
+        return {"tcp://n1:1": 2}
+
+    def run(self, function: Callable[..., Any], *arguments: Any, on_error: str) -> dict[str, Any]:
+        assert on_error == "return"
+        worker = types.SimpleNamespace(plugins=self.plugins)
+        return {"tcp://n1:1": function(*arguments, dask_worker=worker)}
+
 
 def test_workers_of_dask_have_agents_while_they_are_needed() -> None:
     pytest.importorskip("distributed")
@@ -211,6 +262,26 @@ def test_workers_of_dask_share_their_host() -> None:
     plugins = importlib.import_module("gristmill._nodes.dask_plugin")
     parts = [plugins.part_of_worker(ON_TWO_HOSTS, address) for address in ON_TWO_HOSTS]
     assert list(map(str, parts)) == ["1/2", "0/2", "0/1"]
+
+
+def test_tasks_fail_when_no_agent_of_dask_finds_the_program(lost: str) -> None:
+    pytest.importorskip("distributed")
+    with (
+        Executor(nodes=DaskNodes(DaskClient(), None, None, None)) as executor,
+        pytest.raises(StartError, match="tcp://n1:1: ended with exit status 1: gave up"),
+    ):
+        executor.submit(calls.nothing).result()
+
+
+def test_the_plugin_of_dask_goes_when_a_program_that_did_not_wait_is_done() -> None:
+    pytest.importorskip("distributed")
+    client = DaskClient()
+    executor = Executor(nodes=DaskNodes(client, None, None, None))
+    last = executor.submit(calls.same, 1)
+    executor.shutdown(wait=False)
+    assert last.result() == 1
+    while client.plugins:
+        pass
 
 
 def test_tasks_fail_when_dask_refuses_the_plugin(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import threading
 
 from gristmill._nodes.addresses import reachable_at
 from gristmill._nodes.placement import Placement, port_of
@@ -15,12 +16,17 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("gristmill.nodes")
 
+#: Time between two looks at the cluster, seconds: each asks the scheduler, and the workers if agents are missing.
+_LOOK_S = 5.0
+#: How long the last look may take when the executor ends, seconds: a cluster that is gone answers none.
+_LAST_LOOK_S = 5.0
+
 
 class DaskNodes(Placement):
     """An agent for each worker of the cluster.
 
-    Dask sets a plugin up on every worker that there is, that comes, and that its nanny starts again: nothing has to be
-    watched here. Long tasks were the other way; they take a thread of the worker and stop the cluster from scaling.
+    Dask sets a plugin up on every worker that there is, that comes, and that its nanny starts again. Long tasks were
+    the other way; they take a thread of the worker and stop the cluster from scaling.
 
     :param client: a connected ``distributed.Client`` that is not asynchronous.
     :param workers: workers of each agent; the threads of the Dask worker if not given.
@@ -38,9 +44,12 @@ class DaskNodes(Placement):
         self.address = address
         self.interface = interface
         self._name = ""
+        self._troubles: list[tuple[str, str]] = []
+        self._ends = threading.Event()
+        self._thread: threading.Thread | None = None
 
     def start(self, address: str | None, key: str) -> None:
-        """Tells Dask of the plugin."""
+        """Tells Dask of the plugin, and begins to look at the cluster."""
         plugins = importlib.import_module("gristmill._nodes.dask_plugin")
         join = reachable_at(port_of(address), self.address, self.interface)
         self._name = f"gristmill-{os.urandom(4).hex()}"
@@ -49,12 +58,56 @@ class DaskNodes(Placement):
             self._dask.register_plugin(plugin, name=self._name)
         except Exception as error:  # what a worker of the cluster has raised
             self.client.give_up(f"the workers of the Dask cluster start no agents: {error}")
+            return
+        self._ends.clear()
+        look = plugins.condition_of_agent
+        self._thread = threading.Thread(
+            target=self._run, args=(look,), name="gristmill-dask", daemon=True
+        )
+        self._thread.start()
 
     def end(self) -> None:
         """Tells Dask that nothing is needed any more."""
-        if not self._name:
-            return
+        self._ends.set()
+        if self._thread is not None:
+            self._thread.join(_LAST_LOOK_S)
+        self._leave()
+
+    def troubles(self) -> list[tuple[str, str]]:
+        """Which workers of the cluster have no agent, and why."""
+        return self._troubles
+
+    def _run(self, look: Any) -> None:
+        while not self._ends.wait(_LOOK_S):
+            if self.client.is_over():
+                self._leave()
+                return
+            try:
+                is_left_alone = self._look(look)
+            except Exception as error:  # the scheduler may be away for a while
+                _log.warning("the Dask cluster cannot be looked at: %s", error)
+                continue
+            if is_left_alone:
+                self.client.give_up("; ".join(f"{name}: {text}" for name, text in self._troubles))
+                return
+
+    def _look(self, look: Any) -> bool:
+        """Learns how the agents are; says whether the cluster has workers, and the agents of all are left alone."""
+        if len(self.client.nodes()) >= len(self._dask.nthreads()):
+            self._troubles = []
+            return False
+        told = self._dask.run(look, self._name, on_error="return")
+        conditions = {
+            name: (str(one), False) if isinstance(one, BaseException) else one
+            for name, one in told.items()
+        }
+        self._troubles = [(name, text) for name, (text, _) in conditions.items() if text]
+        return bool(conditions) and all(is_alone for _, is_alone in conditions.values())
+
+    def _leave(self) -> None:
         name, self._name = self._name, ""
+        if not name:
+            return
         try:
             self._dask.unregister_worker_plugin(name)
         except Exception as error:  # the cluster may be gone, and with it the agents

@@ -38,6 +38,19 @@ class AgentPlugin(_WorkerPlugin):  # type: ignore[misc]
             self._agent.stop()
             self._agent = None
 
+    def condition(self) -> tuple[str, bool]:
+        """Why the agent does not run, which is empty if it does, and whether it is left alone."""
+        return ("it is not set up", False) if self._agent is None else self._agent.condition()
+
+
+def condition_of_agent(name: str, dask_worker: Any) -> tuple[str, bool]:
+    """What the plugin of that name says on a worker, where this runs."""
+    plugin = dask_worker.plugins.get(name)
+    if plugin is None:
+        return "it has no agent yet", False
+    condition: tuple[str, bool] = plugin.condition()
+    return condition
+
 
 def part_of_worker(workers: Mapping[str, Any], address: str) -> Part:
     """The part of its host that a worker has, of all workers by address; each of them comes to the same order."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class HostedAgent:
     """Keeps an agent running for as long as this process lives; the agent hangs on its standard input.
 
+    Whoever runs the cluster for the client asks for its condition: nothing here can tell the client anything.
+
     :param join: where its client may be.
     :param key: the nodes' key.
     :param name: what the node is called; its host name if not given.
@@ -41,9 +43,11 @@ class HostedAgent:
         self._tender = Tender([Post(name, command.arguments(), line=key)])
         self._tender.start()
 
-    def troubles(self) -> list[tuple[str, str]]:
-        """Why it does not run now; nothing if it does."""
-        return self._tender.troubles()
+    def condition(self) -> tuple[str, bool]:
+        """Why it does not run now, which is empty if it does, and whether it is left alone."""
+        is_left_alone = self._tender.is_left_alone()
+        troubles = [text for _, text in self._tender.troubles()]
+        return "".join(troubles), is_left_alone
 
     def stop(self) -> None:
         """Lets it leave, and does not wait for that."""

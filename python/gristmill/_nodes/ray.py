@@ -20,18 +20,25 @@ _log = logging.getLogger("gristmill.nodes")
 
 #: Time between two looks at the cluster, seconds.
 _LOOK_S = 1.0
+#: How long Ray may take to start an actor before that is a trouble, seconds: an interpreter starts in a few.
+_PENDING_S = 10.0
 
 
 class Seat:
     """The actor on one node of the cluster. Ray restarts it; one that it gives up is made anew.
 
     :param ray: the module.
+    :param host: what the node of the cluster is called.
     :param options: options of the actor.
     :param arguments: what the agent is made from.
     """
 
-    def __init__(self, ray: Any, options: Mapping[str, Any], arguments: tuple[Any, ...]) -> None:
+    def __init__(
+        self, ray: Any, host: str, options: Mapping[str, Any], arguments: tuple[Any, ...]
+    ) -> None:
         self._ray = ray
+        self.host = host
+        self._needs = _in_words(options)
         self._kind = ray.remote(HostedAgent).options(**options)
         self._arguments = arguments
         self._pauses = Pauses()
@@ -39,6 +46,8 @@ class Seat:
         self._answer: Any = None
         self._began_at = 0.0
         self._due_at: float | None = 0.0
+        #: Whether Ray has not started the actor yet, and that was not said.
+        self._is_pending = False
         self.trouble = ""
 
     @property
@@ -52,11 +61,14 @@ class Seat:
             if self._due_at is not None and now >= self._due_at:
                 self._began_at, self._due_at = now, None
                 self._actor = self._kind.remote(*self._arguments)
-                self._answer = self._actor.troubles.remote()
+                self._answer = self._actor.condition.remote()
+                self._is_pending = True
             return
         ready, _ = self._ray.wait([self._answer], timeout=0)
         if not ready:
+            self._note_pending(now)
             return
+        self._is_pending = False
         try:
             told = self._ray.get(self._answer)
         except self._ray.exceptions.ActorUnavailableError as error:
@@ -65,15 +77,30 @@ class Seat:
             self._lose(str(error), now)
             return
         else:
-            self.trouble = told[0][1] if told else ""
-        self._answer = self._actor.troubles.remote()
+            self.trouble, is_left_alone = told
+            if is_left_alone:
+                self.leave()
+                return
+        self._answer = self._actor.condition.remote()
+
+    def _note_pending(self, now: float) -> None:
+        """Says once that Ray keeps an actor waiting: others may use what it is to reserve, for as long as they like."""
+        if not self._is_pending or now - self._began_at < _PENDING_S:
+            return
+        self._is_pending = False
+        self.trouble = (
+            f"Ray has not started an agent there for {_PENDING_S:g} s: it waits for {self._needs} of Ray, which "
+            "others use, or starts slowly"
+        )
+        _log.warning("%s: %s", self.host, self.trouble)
 
     def _lose(self, trouble: str, now: float) -> None:
         self._actor, self.trouble = None, trouble
         pause = self._pauses.after(now - self._began_at)
         self._due_at = None if pause is None else now + pause
         log = _log.warning if pause is None else _log.info
-        log("an actor was lost%s: %s", " once too often" if pause is None else "", trouble)
+        often = " once too often" if pause is None else ""
+        log("the actor of %s was lost%s: %s", self.host, often, trouble)
 
     def leave(self) -> None:
         """Ends the actor."""
@@ -135,7 +162,7 @@ class RayNodes(Placement):
 
     def troubles(self) -> list[tuple[str, str]]:
         """Which nodes of the cluster have no agent, and why."""
-        return [(name, seat.trouble) for name, seat in list(self._seats.items()) if seat.trouble]
+        return [(seat.host, seat.trouble) for seat in list(self._seats.values()) if seat.trouble]
 
     def _run(self) -> None:
         while True:
@@ -174,6 +201,8 @@ class RayNodes(Placement):
         strategies = self._ray.util.scheduling_strategies
         options = {
             "num_cpus": cpus,
+            # Some versions of Ray hide GPUs from an actor that has reserved none, others let it use those of others.
+            "num_gpus": node["Resources"].get("GPU", 0),
             "max_restarts": -1,
             "scheduling_strategy": strategies.NodeAffinitySchedulingStrategy(
                 node["NodeID"], soft=False
@@ -182,4 +211,11 @@ class RayNodes(Placement):
         }
         join, key = self._agent
         workers = self.workers or max(1, int(cpus))
-        return Seat(self._ray, options, (join, key, node["NodeManagerHostname"], workers))
+        host = node["NodeManagerHostname"]
+        return Seat(self._ray, host, options, (join, key, host, workers))
+
+
+def _in_words(options: Mapping[str, Any]) -> str:
+    """What an actor reserves."""
+    counts = {"CPUs": options.get("num_cpus"), "GPUs": options.get("num_gpus")}
+    return " and ".join(f"{count:g} {name}" for name, count in counts.items() if count) or "room"
