@@ -7,6 +7,8 @@ when it has finished.
 from __future__ import annotations
 
 from gristmill._nodes.blobs import Blobs
+from gristmill._nodes.door import Door
+from gristmill._nodes.groups import same_group
 from gristmill._nodes.local import LocalNodes
 from gristmill._nodes.placement import Placement
 from gristmill._nodes.standing import StandingNodes
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gristmill._nodes.block_status import ErrorHandler
+    from gristmill._nodes.groups import Group
 
 __all__ = [
     "Blobs",
@@ -40,6 +43,8 @@ def dask(
     workers: int | None = None,
     address: str | None = None,
     interface: str | None = None,
+    port: int = 0,
+    group: Group = None,
 ) -> Placement:
     """Puts an agent beside each worker of a Dask cluster, also beside those that come later.
 
@@ -47,13 +52,16 @@ def dask(
     :param workers: workers of each agent; the threads of the Dask worker if not given.
     :param address: where nodes find this program; all addresses of this machine are tried if not given.
     :param interface: the network interface, as ``eth0``, whose address is meant.
+    :param port: the port where this program listens for them; any free one if not given.
+    :param group: nodes that they are near to, for large arguments: a name, or a function that is called on each worker
+        with the name of its host.
 
     Dask knows nothing of the cores that the agents use: give it nothing to do meanwhile. Agents on one host share its
     memory and GPUs, among as many as there are when they start.
     """
     from gristmill._nodes.dask import DaskNodes
 
-    return DaskNodes(client, workers, address, interface)
+    return DaskNodes(client, workers, Door(port, address, interface), group)
 
 
 def hosts(*addresses: str, key: str | os.PathLike[str] | None = None) -> Placement:
@@ -65,12 +73,16 @@ def hosts(*addresses: str, key: str | os.PathLike[str] | None = None) -> Placeme
     return StandingNodes(addresses, key)
 
 
-def local(count: int = 2, workers: int = 1) -> Placement:
+def local(count: int = 2, workers: int = 1, *, port: int = 0, group: Group = None) -> Placement:
     """Puts ``count`` agents with ``workers`` workers each on this machine, as if they were nodes of a cluster.
+
+    :param port: the port where this program listens for them; any free one if not given.
+    :param group: nodes that they are near to, for large arguments: a name, or a function that gives it by a node's
+        name, which is ``local0``, ``local1``, ...
 
     Each offers its part of the machine's memory and GPUs.
     """
-    return LocalNodes(count, workers)
+    return LocalNodes(count, workers, port, group)
 
 
 def ray(
@@ -82,6 +94,8 @@ def ray(
     options: Mapping[str, Any] | None = None,
     address: str | None = None,
     interface: str | None = None,
+    port: int = 0,
+    group: Group = None,
 ) -> Placement:
     """Puts an agent on each node of a Ray cluster, as an actor that Ray restarts. They follow when the cluster scales.
 
@@ -92,6 +106,9 @@ def ray(
     :param options: further options of the actors, such as ``{"resources": {"special": 1}}``.
     :param address: where nodes find this program; all addresses of this machine are tried if not given.
     :param interface: the network interface, as ``eth0``, whose address is meant.
+    :param port: the port where this program listens for them; any free one if not given.
+    :param group: nodes that they are near to, for large arguments: a name, or a function that gives it by a host's
+        name.
 
     Connects to the cluster at once if the program has not done so. Raises ``ConnectionError`` if there is none.
     """
@@ -99,12 +116,13 @@ def ray(
 
     from gristmill._nodes.ray import RayNodes
 
+    door = Door(port, address, interface)
     module = importlib.import_module("ray")
     importlib.import_module("ray.util.scheduling_strategies")
     is_ours = not module.is_initialized()
     if is_ours:
         module.init(cluster or "auto", logging_level="warning")
-    return RayNodes(module, is_ours, nodes, cpus, workers, options or {}, address, interface)
+    return RayNodes(module, is_ours, nodes, cpus, workers, options or {}, door, group)
 
 
 def ssh(
@@ -116,6 +134,9 @@ def ssh(
     shell: Sequence[str] = ("ssh",),
     address: str | None = None,
     interface: str | None = None,
+    port: int = 0,
+    group: Group = None,
+    reverse: bool = False,
 ) -> Placement:
     """Puts an agent on each of the hosts with the system's ``ssh``, which must not ask for a password.
 
@@ -126,13 +147,19 @@ def ssh(
     :param shell: the command, and options of it.
     :param address: where the hosts find this program; all addresses of this machine are tried if not given.
     :param interface: the network interface, as ``eth0``, whose address is meant.
+    :param port: the port where this program listens for them; any free one if not given.
+    :param group: nodes that they are near to, for large arguments: a name, or a function that gives it by a host's
+        name.
+    :param reverse: hosts reach this program through the connections of ``ssh`` (``ssh -R``), because they cannot reach
+        its machine: a laptop, or one behind a firewall. Nothing listens at any address that others can reach.
 
     An agent that is lost is started again, after pauses that grow to a minute. A host that has failed ten times in a
     row is left alone, which is logged; when all are, tasks fail with ``StartError``.
     """
     from gristmill._nodes.ssh import SshNodes
 
-    return SshNodes(hosts, workers, python, worker_init, shell, address, interface)
+    door = Door(port, address, interface)
+    return SshNodes(hosts, workers, python, worker_init, shell, door, group, reverse)
 
 
 def mpi(
@@ -143,6 +170,8 @@ def mpi(
     python: str | None = None,
     address: str | None = None,
     interface: str | None = None,
+    port: int = 0,
+    group: str | None = None,
 ) -> Placement:
     """Makes the ranks of a parallel program agents: the program starts a launcher, which starts them on its nodes.
 
@@ -153,6 +182,8 @@ def mpi(
     :param python: the interpreter there, which has Gristmill; the path of this one if not given.
     :param address: where ranks find this program; all addresses of this machine are tried if not given.
     :param interface: the network interface, as ``eth0``, whose address is meant.
+    :param port: the port where this program listens for them; any free one if not given.
+    :param group: nodes that all of them are near to, for large arguments.
 
     A launcher that ends while it is needed is started again, after pauses that grow to a minute. After ten failures in
     a row tasks fail with ``StartError``. Ranks of one node share its memory and GPUs. Neither Gristmill nor the program
@@ -160,7 +191,8 @@ def mpi(
     """
     from gristmill._nodes.mpi import RankNodes, choose_launcher
 
-    return RankNodes(launcher or choose_launcher(count), workers, python, address, interface)
+    door, group = Door(port, address, interface), same_group(group)
+    return RankNodes(launcher or choose_launcher(count), workers, python, door, group)
 
 
 def provider(
@@ -188,6 +220,8 @@ def provider(
     is_folder_shared: bool = True,
     label: str = "gristmill",
     available_accelerators: int | Sequence[str] = (),
+    port: int = 0,
+    group: str | None = None,
 ) -> Placement:
     """Puts agents into the jobs of a batch system, through a provider and a launcher of Parsl's.
 
@@ -215,6 +249,8 @@ def provider(
     :param available_accelerators: how many GPUs a node has, or their names as in ``CUDA_VISIBLE_DEVICES``: each worker
         sees one of them, a name such as ``"0,1"`` two, and there are no more workers than GPUs. A task that asks for
         GPUs sees those that it is given instead.
+    :param port: the port where this program listens for nodes; any free one if not given.
+    :param group: nodes that all of them are near to, for large arguments.
 
     The first blocks are submitted with the executor's first task. Jobs are cancelled when the executor is shut down.
     """
@@ -248,5 +284,7 @@ def provider(
         run_dir,
         is_folder_shared,
         available_accelerators,
+        port,
+        group,
     )
     return ProviderNodes(provider, options)

@@ -15,9 +15,9 @@ from gristmill._nodes.placement import port_of
 class Relay:
     """Passes bytes on between whoever connects and ``target``, until it is cut."""
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: int, port: int = 0) -> None:
         self._target = ("127.0.0.1", target)
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", port))
         self.port = self._listener.getsockname()[1]
         self._lock = threading.Lock()
         self._pairs: list[tuple[socket.socket, socket.socket]] = []

@@ -182,6 +182,8 @@ def test_an_agent_says_that_nobody_answers(key: str) -> None:
         (["--join", "a:1", "--walltime=-1"], "--walltime: '-1' is no number of seconds"),
         (["--join", "a:1", "--part", "2/2"], "no part of a node"),
         (["--join", "a:1", "--cpu-affinity", "nowhere"], "is none of none, numa, block"),
+        (["--join", "a:1", "--label", "fast"], "the label 'fast' is not NAME=VALUE on one line"),
+        (["--join", "a:1", "--group", "a\nb"], "is not NAME=VALUE on one line"),
         ([], "name a client with --join"),
     ],
 )

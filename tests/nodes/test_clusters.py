@@ -13,6 +13,7 @@ import pytest
 
 from gristmill import Executor, StartError
 from gristmill._nodes.dask import DaskNodes
+from gristmill._nodes.door import Door
 from gristmill._nodes.hosted import HostedAgent
 from gristmill._nodes.pauses import Pauses
 from gristmill._nodes.ray import RayNodes
@@ -115,7 +116,7 @@ def lost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
 
 
 def on_ray(ray: Ray, nodes: int | None = None) -> RayNodes:
-    return RayNodes(ray, False, nodes, None, None, {"resources": {"special": 1}}, None, None)
+    return RayNodes(ray, False, nodes, None, None, {"resources": {"special": 1}}, Door(), str.upper)
 
 
 def names(executor: Executor) -> list[str]:
@@ -135,6 +136,8 @@ def test_nodes_of_ray_come_and_go_with_the_cluster() -> None:
         while names(executor) != ["n2", "n3"]:
             pass
         assert executor.submit(calls.same, 2).result() == 2
+        groups = {node["labels"]["group"] for node in executor._nodes() if node["connected"]}
+        assert groups == {"N2", "N3"}
     first = ray.options[0]
     assert first["num_cpus"] == 1
     assert first["num_gpus"] == 2
@@ -247,7 +250,7 @@ class DaskClient:
 def test_workers_of_dask_have_agents_while_they_are_needed() -> None:
     pytest.importorskip("distributed")
     client = DaskClient()
-    with Executor(nodes=DaskNodes(client, None, None, None)) as executor:
+    with Executor(nodes=DaskNodes(client, None, Door())) as executor:
         assert executor.submit(calls.same, 1).result() == 1
         assert names(executor) == ["dask-10"]
         (plugin,) = client.plugins.values()
@@ -267,7 +270,7 @@ def test_workers_of_dask_share_their_host() -> None:
 def test_tasks_fail_when_no_agent_of_dask_finds_the_program(lost: str) -> None:
     pytest.importorskip("distributed")
     with (
-        Executor(nodes=DaskNodes(DaskClient(), None, None, None)) as executor,
+        Executor(nodes=DaskNodes(DaskClient(), None, Door())) as executor,
         pytest.raises(StartError, match="tcp://n1:1: ended with exit status 1: gave up"),
     ):
         executor.submit(calls.nothing).result()
@@ -276,7 +279,7 @@ def test_tasks_fail_when_no_agent_of_dask_finds_the_program(lost: str) -> None:
 def test_the_plugin_of_dask_goes_when_a_program_that_did_not_wait_is_done() -> None:
     pytest.importorskip("distributed")
     client = DaskClient()
-    executor = Executor(nodes=DaskNodes(client, None, None, None))
+    executor = Executor(nodes=DaskNodes(client, None, Door()))
     last = executor.submit(calls.same, 1)
     executor.shutdown(wait=False)
     assert last.result() == 1
@@ -293,7 +296,7 @@ def test_tasks_fail_when_dask_refuses_the_plugin(monkeypatch: pytest.MonkeyPatch
     )
     client = DaskClient("there is no module gristmill")
     with (
-        Executor(nodes=DaskNodes(client, None, None, None)) as executor,
+        Executor(nodes=DaskNodes(client, None, Door())) as executor,
         pytest.raises(StartError, match="there is no module gristmill"),
     ):
         executor.submit(calls.nothing).result()

@@ -27,6 +27,12 @@ from stage import Gate
 TOP = [sys.executable, "-m", "gristmill._cli", "top", "--once", "--interval", "0.1"]
 
 
+class Labelled(LocalNodes):
+    """Agents whose owner says something of them."""
+
+    options = ("--label", "rack=7", "--label", "site=here", "--group", "left")
+
+
 def look() -> str:
     return subprocess.run(TOP, capture_output=True, text=True, check=True).stdout
 
@@ -40,7 +46,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_top_shows_nodes_and_what_they_have(
     own_folder: Path, make_nodes: Callable[..., tuple[Executor, LocalNodes]], gate: Gate
 ) -> None:
-    executor, _ = make_nodes(1, 1)
+    executor, _ = make_nodes(1, 1, kind=Labelled)
     held = executor.submit(calls.enter, gate.path)
     gate.wait_entered()
     said = look()
@@ -48,6 +54,7 @@ def test_top_shows_nodes_and_what_they_have(
     assert "outstanding 1: ready 0, with workers 1" in said
     assert "local0" in said
     assert "connected" in said
+    assert "rack=7, site=here, group=left" in said
     gate.open()
     held.result()
     executor.shutdown()

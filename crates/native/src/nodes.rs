@@ -218,6 +218,11 @@ fn describe<'py>(py: Python<'py>, peer: &PeerView) -> PyResult<Bound<'py, PyDict
     let is_measured = peer.round_trip_ns != u64::MAX;
     let dict = PyDict::new(py);
     dict.set_item("name", &*peer.name)?;
+    let labels = PyDict::new(py);
+    for (name, value) in peer.labels.lines().filter_map(|label| label.split_once('=')) {
+        labels.set_item(name, value)?;
+    }
+    dict.set_item("labels", labels)?;
     dict.set_item("connected", peer.is_connected)?;
     dict.set_item("distrusted", peer.is_distrusted)?;
     dict.set_item("round_trip_s", is_measured.then(|| seconds(peer.round_trip_ns)))?;

@@ -43,7 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--leash", action="store_true", help="ends when its standard input does")
     names = f"%{HOST} is its host name, %{RANK} the number of its rank"
     add("--name", default=HOST, help=f"what this node is called; {names}")
-    add("--label", action="append", default=[], metavar="NAME=VALUE")
+    add(
+        "--label",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="what programs show of this node, as in gristmill top; several are several labels",
+    )
     add(
         "--group",
         metavar="NAME",
@@ -125,6 +131,7 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     try:
         key = handing.read_key(options.key)
         part = share.measure(options)
+        labels = _labels(options)
     except ValueError as error:
         parser.error(str(error))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -141,7 +148,7 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     if patience is not None:
         patience = max(0.0, patience - (time.monotonic() - begun_at))
     try:
-        why, trouble = _serve(options, key, name, join, patience, part)
+        why, trouble = _serve(options, key, (name, labels), join, patience, part)
     except KeyboardInterrupt:
         return 130
     except (ValueError, OSError) as error:
@@ -169,20 +176,28 @@ def _choose(addresses: list[str], patience_s: float | None) -> list[str] | None:
     return None if found is None else [found]
 
 
-def _labels(options: argparse.Namespace) -> list[str]:
+def _labels(options: argparse.Namespace) -> str:
+    """All labels, a line each. Raises ``ValueError`` for what is none."""
     group = [f"group={options.group}"] if options.group else []
-    return [*options.label, *group]
+    labels = [*options.label, *group]
+    for label in labels:
+        name, _, value = label.partition("=")
+        if not name or not value or "\n" in label:
+            raise ValueError(f"the label {label!r} is not NAME=VALUE on one line")
+    return "\n".join(labels)
 
 
 def _serve(
     options: argparse.Namespace,
     key: str,
-    name: str,
+    called: tuple[str, str],
     join: list[str],
     patience_s: float | None,
     part: Share,
 ) -> tuple[str, str]:
     from gristmill import _native, _world
+
+    name, labels = called
 
     def opened(address: str | None) -> None:
         if not options.quiet:
@@ -198,7 +213,7 @@ def _serve(
         workers=part.workers,
         memory=part.memory,
         gpus=part.gpus,
-        labels="\n".join(_labels(options)),
+        labels=labels,
         patience_s=patience_s,
         walltime_s=walltime.time_left(options.walltime),
         drain_s=_drain(options),

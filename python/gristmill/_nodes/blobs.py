@@ -18,7 +18,8 @@ class Blobs:
     #: How many nodes get the same argument from one giver at the same time.
     fanout: int = 2
     #: Who gives: ``"client"``, only this program; ``"peers"``, nodes as well; ``"groups"``, nodes of a group give to
-    #: each other, and one node of it at a time gets an argument from elsewhere (``gristmill node --group``).
+    #: each other, and one node of it at a time gets an argument from elsewhere (``group=`` of placements,
+    #: ``gristmill node --group``).
     topology: str = "peers"
     #: Bytes in a node's memory above which arguments that no task needs leave it; an eighth of its memory if not given.
     memory: int | None = None

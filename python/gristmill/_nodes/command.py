@@ -27,6 +27,8 @@ class AgentCommand:
     name: str = HOST
     #: Workers to offer; as many as there are cores if not given.
     workers: int | None = None
+    #: Nodes that it is near to.
+    group: str | None = None
     #: Whether the agent ends with its standard input.
     is_leashed: bool = False
     #: Whether it shares its node with other ranks of one launcher.
@@ -39,7 +41,8 @@ class AgentCommand:
         words = [self.python or sys.executable, "-m", "gristmill._cli", "node", "--quiet"]
         for one in self.join:
             words += ["--join", one]
-        options = [("key", self.key), ("name", self.name), ("workers", self.workers), *self.more]
+        own = {"key": self.key, "name": self.name, "workers": self.workers, "group": self.group}
+        options = [*own.items(), *self.more]
         for option, value in options:
             if value is not None:
                 words += [f"--{option}", str(value)]

@@ -7,12 +7,14 @@ import logging
 import os
 import threading
 
-from gristmill._nodes.addresses import reachable_at
-from gristmill._nodes.placement import Placement, port_of
+from gristmill._nodes.placement import Placement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from gristmill._nodes.door import Door
+    from gristmill._nodes.groups import Group
 
 _log = logging.getLogger("gristmill.nodes")
 
@@ -30,19 +32,18 @@ class DaskNodes(Placement):
 
     :param client: a connected ``distributed.Client`` that is not asynchronous.
     :param workers: workers of each agent; the threads of the Dask worker if not given.
-    :param address: where nodes find this program; anywhere if not given.
-    :param interface: the network interface whose address is meant.
+    :param door: where nodes find this program.
+    :param group: nodes that they are near to; a function is called on them.
     """
 
-    def __init__(
-        self, client: Any, workers: int | None, address: str | None, interface: str | None
-    ) -> None:
+    def __init__(self, client: Any, workers: int | None, door: Door, group: Group = None) -> None:
         if not hasattr(client, "register_plugin") or getattr(client, "asynchronous", False):
             raise TypeError(f"{client!r} is no client of Dask's that can be used from any thread")
         self._dask = client
         self.workers = workers
-        self.address = address
-        self.interface = interface
+        self.door = door
+        self.listen = door.listen
+        self.group = group
         self._name = ""
         self._troubles: list[tuple[str, str]] = []
         self._ends = threading.Event()
@@ -51,9 +52,8 @@ class DaskNodes(Placement):
     def start(self, address: str | None, key: str) -> None:
         """Tells Dask of the plugin, and begins to look at the cluster."""
         plugins = importlib.import_module("gristmill._nodes.dask_plugin")
-        join = reachable_at(port_of(address), self.address, self.interface)
         self._name = f"gristmill-{os.urandom(4).hex()}"
-        plugin = plugins.AgentPlugin(join, key, self.workers)
+        plugin = plugins.AgentPlugin(self.door.told(address), key, self.workers, self.group)
         try:
             self._dask.register_plugin(plugin, name=self._name)
         except Exception as error:  # what a worker of the cluster has raised

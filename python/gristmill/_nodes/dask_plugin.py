@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import socket
 from collections.abc import Mapping
 from typing import Any
 
+from gristmill._nodes.groups import Group, group_of
 from gristmill._nodes.hosted import HostedAgent
 from gristmill._nodes.parts import Part
 
@@ -18,11 +20,13 @@ class AgentPlugin(_WorkerPlugin):  # type: ignore[misc]
     :param join: where the agent's client may be.
     :param key: the nodes' key.
     :param workers: workers to offer; the threads of the Dask worker if not given.
+    :param group: nodes that it is near to, also by the name of the worker's host.
     """
 
-    def __init__(self, join: list[str], key: str, workers: int | None) -> None:
+    def __init__(self, join: list[str], key: str, workers: int | None, group: Group = None) -> None:
         self._arguments = join, key
         self._workers = workers
+        self._group = group
         self._agent: HostedAgent | None = None
 
     async def setup(self, worker: Any) -> None:
@@ -30,7 +34,8 @@ class AgentPlugin(_WorkerPlugin):  # type: ignore[misc]
         cluster = await worker.scheduler.identity()
         count = self._workers or worker.state.nthreads
         part = part_of_worker(cluster["workers"], worker.address)
-        self._agent = HostedAgent(*self._arguments, f"dask-{worker.name}", count, part)
+        group = group_of(self._group, socket.gethostname())
+        self._agent = HostedAgent(*self._arguments, f"dask-{worker.name}", count, group, part)
 
     def teardown(self, worker: Any) -> None:
         """Lets the agent leave."""

@@ -24,6 +24,7 @@ class HostedAgent:
     :param key: the nodes' key.
     :param name: what the node is called; its host name if not given.
     :param workers: workers to offer.
+    :param group: nodes that it is near to.
     :param part: of the node, where others offer the rest.
     """
 
@@ -33,12 +34,18 @@ class HostedAgent:
         key: str,
         name: str | None,
         workers: int,
+        group: str | None = None,
         part: Part | None = None,
     ) -> None:
         name = name or socket.gethostname()
-        more = [("part", part)]
         command = AgentCommand(
-            join, key="-", name=name, workers=workers, is_leashed=True, more=more
+            join,
+            key="-",
+            name=name,
+            workers=workers,
+            group=group,
+            is_leashed=True,
+            more=[("part", part)],
         )
         self._tender = Tender([Post(name, command.arguments(), line=key)])
         self._tender.start()

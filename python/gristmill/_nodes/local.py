@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from gristmill._nodes.command import AgentCommand
+from gristmill._nodes.door import Door
+from gristmill._nodes.groups import group_of
 from gristmill._nodes.parts import Part
 from gristmill._nodes.placement import Placement, port_of
 from gristmill._nodes.post import Post
@@ -12,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
 
+    from gristmill._nodes.groups import Group
+
 
 class LocalNodes(Placement):
     """``count`` agents on this machine with ``workers`` workers each, and their parts of its memory and GPUs.
@@ -19,17 +23,18 @@ class LocalNodes(Placement):
     One that ends is started again.
     """
 
-    listen = "127.0.0.1:0"
     #: Further options of the command.
     options: tuple[str, ...] = ()
     #: The interpreter; this one's path if not given.
     python: str | None = None
 
-    def __init__(self, count: int, workers: int) -> None:
+    def __init__(self, count: int, workers: int, port: int = 0, group: Group = None) -> None:
         if count < 1 or workers < 1:
             raise ValueError("there must be at least one node, with at least one worker")
         self.count = count
         self.workers = workers
+        self.listen = Door(port).listen_here
+        self.group = group
         self.tender: Tender | None = None
 
     @property
@@ -47,7 +52,13 @@ class LocalNodes(Placement):
     def _post(self, number: int, join: str, key: str) -> Post:
         name = f"local{number}"
         agent = AgentCommand(
-            [join], key="-", python=self.python, name=name, workers=self.workers, is_leashed=True
+            [join],
+            key="-",
+            python=self.python,
+            name=name,
+            workers=self.workers,
+            group=group_of(self.group, name),
+            is_leashed=True,
         )
         part = ["--part", str(Part(number, self.count))]
         return Post(name, [*agent.arguments(), *part, *self.options], line=key)

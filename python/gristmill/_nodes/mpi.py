@@ -6,16 +6,17 @@ import os
 import shutil
 import subprocess
 
-from gristmill._nodes.addresses import reachable_at
 from gristmill._nodes.command import HOST, RANK, AgentCommand
 from gristmill._nodes.handing import KEY_VARIABLE
-from gristmill._nodes.placement import Placement, port_of
+from gristmill._nodes.placement import Placement
 from gristmill._nodes.post import Post
 from gristmill._nodes.tending import Tender
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from gristmill._nodes.door import Door
 
 #: How long agents may take to leave before their launcher is told to end them, seconds.
 _LEAVE_S = 5.0
@@ -34,8 +35,8 @@ class RankNodes(Placement):
     :param launcher: the beginning of a command whose rest is run by each rank.
     :param workers: workers of each rank; its cores if not given.
     :param python: the interpreter there, which has Gristmill; the path of this one if not given.
-    :param address: where ranks find this program; anywhere if not given.
-    :param interface: the network interface whose address is meant.
+    :param door: where ranks find this program.
+    :param group: nodes that all of them are near to.
     """
 
     def __init__(
@@ -43,21 +44,27 @@ class RankNodes(Placement):
         launcher: Sequence[str],
         workers: int | None,
         python: str | None,
-        address: str | None,
-        interface: str | None,
+        door: Door,
+        group: str | None,
     ) -> None:
         self.launcher = list(launcher)
         self.workers = workers
         self.python = python
-        self.address = address
-        self.interface = interface
+        self.door = door
+        self.listen = door.listen
+        self.group = group
         self.tender: Tender | None = None
 
     def start(self, address: str | None, key: str) -> None:
         """Starts the launcher."""
-        join = reachable_at(port_of(address), self.address, self.interface)
-        name = f"{HOST}.rank-{RANK}"
-        agent = AgentCommand(join, None, self.python, name, self.workers, is_rank=True)
+        agent = AgentCommand(
+            self.door.told(address),
+            python=self.python,
+            name=f"{HOST}.rank-{RANK}",
+            workers=self.workers,
+            group=self.group,
+            is_rank=True,
+        )
         command = [*handing_over(self.launcher), *agent.arguments()]
         post = Post(os.path.basename(self.launcher[0]), command, {**_RECOVERY, KEY_VARIABLE: key})
         self.tender = Tender([post], self.client.is_over, self.client.give_up)

@@ -11,7 +11,7 @@ from gristmill._nodes.pauses import Pauses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 #: The exit status of an agent that found no client, lost it, or was refused; launchers and ``ssh`` pass it on.
 _IN_VAIN = 1
@@ -23,7 +23,7 @@ class Post:
     """A command that is to run until it is told to end, and is started again when it ends before.
 
     :param name: what it is called.
-    :param command: its words.
+    :param command: its words, or what gives them each time.
     :param environment: what it finds there beyond this process's environment.
     :param line: what it reads from its standard input, which stays open while it is to run; ``None``: it has none.
     """
@@ -31,12 +31,12 @@ class Post:
     def __init__(
         self,
         name: str,
-        command: Sequence[str],
+        command: Sequence[str] | Callable[[], Sequence[str]],
         environment: Mapping[str, str] | None = None,
         line: str | None = None,
     ) -> None:
         self.name = name
-        self.command = list(command)
+        self._command = command
         self._environment = {**os.environ, **(environment or {})}
         self._line = line
         self._pauses = Pauses()
@@ -60,7 +60,7 @@ class Post:
         self._words = b""
         try:
             self.process = subprocess.Popen(
-                self.command,
+                self._command() if callable(self._command) else self._command,
                 env=self._environment,
                 stdin=subprocess.DEVNULL if self._line is None else subprocess.PIPE,
                 stderr=subprocess.PIPE,

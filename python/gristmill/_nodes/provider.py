@@ -13,12 +13,13 @@ import os
 import shlex
 
 from gristmill._nodes import accelerators, walltime
-from gristmill._nodes.addresses import reachable_at
 from gristmill._nodes.block_status import handler_of, in_words
 from gristmill._nodes.blocks import Blocks, name_of_node
 from gristmill._nodes.command import HOST, AgentCommand
+from gristmill._nodes.door import Door
+from gristmill._nodes.groups import same_group
 from gristmill._nodes.handing import KEY_VARIABLE, write_key
-from gristmill._nodes.placement import Placement, port_of
+from gristmill._nodes.placement import Placement
 from gristmill._nodes.scaler import Scaler
 from gristmill._nodes.scaling import Limits, Rate, Strategy
 
@@ -57,6 +58,8 @@ class BlockOptions:
     run_dir: str = "runinfo"
     is_folder_shared: bool = True
     available_accelerators: int | Sequence[str] = ()
+    port: int = 0
+    group: str | None = None
 
 
 class ProviderNodes(Placement):
@@ -68,6 +71,9 @@ class ProviderNodes(Placement):
                 raise TypeError(f"{provider!r} is no provider of Parsl's: it has no {name}")
         self.provider = provider
         self.options = options
+        self.door = Door(options.port, options.address, options.interface)
+        self.listen = self.door.listen
+        self.group = same_group(options.group)
         workers = options.max_workers_per_node
         # Infinity is what Parsl's configurations say for no limit.
         self._workers = None if workers is None or math.isinf(workers) else int(workers)
@@ -116,7 +122,7 @@ class ProviderNodes(Placement):
         if options.is_folder_shared:
             self._key_file = os.path.join(folder, f"{options.label}-{os.urandom(4).hex()}.key")
             write_key(self._key_file, key)
-        join = reachable_at(port_of(address), options.address, options.interface)
+        join = self.door.told(address)
         blocks = Blocks(
             self.provider, options.label, lambda number: self._command(number, join, key)
         )
@@ -146,6 +152,7 @@ class ProviderNodes(Placement):
             options.python,
             name_of_node(number, HOST),
             self._workers,
+            self.group,
             more=[
                 ("cores-per-worker", options.cores_per_worker),
                 ("memory-per-worker", options.mem_per_worker),

@@ -6,15 +6,18 @@ import logging
 import threading
 import time
 
-from gristmill._nodes.addresses import reachable_at
+from gristmill._nodes.groups import group_of
 from gristmill._nodes.hosted import HostedAgent
 from gristmill._nodes.pauses import Pauses
-from gristmill._nodes.placement import Placement, port_of
+from gristmill._nodes.placement import Placement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
+
+    from gristmill._nodes.door import Door
+    from gristmill._nodes.groups import Group
 
 _log = logging.getLogger("gristmill.nodes")
 
@@ -118,8 +121,8 @@ class RayNodes(Placement):
     :param cpus: cores that each actor reserves; all of its node if not given.
     :param workers: workers of each; as many as cores if not given.
     :param options: further options of the actors.
-    :param address: where nodes find this program; anywhere if not given.
-    :param interface: the network interface whose address is meant.
+    :param door: where nodes find this program.
+    :param group: nodes that they are near to.
     """
 
     def __init__(
@@ -130,8 +133,8 @@ class RayNodes(Placement):
         cpus: float | None,
         workers: int | None,
         options: Mapping[str, Any],
-        address: str | None,
-        interface: str | None,
+        door: Door,
+        group: Group = None,
     ) -> None:
         self._ray = ray
         self._is_ours = is_ours
@@ -139,8 +142,9 @@ class RayNodes(Placement):
         self.cpus = cpus
         self.workers = workers
         self.options = options
-        self.address = address
-        self.interface = interface
+        self.door = door
+        self.listen = door.listen
+        self.group = group
         self._agent: tuple[list[str], str] = ([], "")
         self._seats: dict[str, Seat] = {}
         self._ends = threading.Event()
@@ -148,7 +152,7 @@ class RayNodes(Placement):
 
     def start(self, address: str | None, key: str) -> None:
         """Begins to look at the cluster."""
-        self._agent = reachable_at(port_of(address), self.address, self.interface), key
+        self._agent = self.door.told(address), key
         self._seats.clear()
         self._ends.clear()
         self._thread = threading.Thread(target=self._run, name="gristmill-ray", daemon=True)
@@ -212,7 +216,8 @@ class RayNodes(Placement):
         join, key = self._agent
         workers = self.workers or max(1, int(cpus))
         host = node["NodeManagerHostname"]
-        return Seat(self._ray, host, options, (join, key, host, workers))
+        agent = (join, key, host, workers, group_of(self.group, host))
+        return Seat(self._ray, host, options, agent)
 
 
 def _in_words(options: Mapping[str, Any]) -> str:

@@ -56,8 +56,14 @@ def _node(before: dict[str, Any], node: dict[str, Any], seconds: float) -> str:
     return (
         f"{node['name'][:20]:<20} {state:<10} {node['workers']:>7} {node['running']:>8} {node['waiting']:>8} "
         f"{min(busy, 9.99):>6.0%} {'-' if trip is None else f'{trip * 1e3:.2f} ms':>9} {sent:>9} {received:>9} "
-        f"{_short(max(0, fetched) / seconds):>9}"
+        f"{_short(max(0, fetched) / seconds):>9}{_labels(node)}"
     )
+
+
+def _labels(node: dict[str, Any]) -> str:
+    """What its owner says of a node."""
+    labels = [f"{name}={value}" for name, value in node.get("labels", {}).items()]
+    return f"   {', '.join(labels)}" if labels else ""
 
 
 def _short(number: float) -> str:

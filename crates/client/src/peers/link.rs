@@ -69,6 +69,8 @@ impl LinkError {
 pub struct Link {
     /// What the other end is called, for messages.
     pub name: Arc<str>,
+    /// What its owner says of it, as `name=value` lines.
+    pub labels: Arc<str>,
     /// Which of those that had its number.
     pub epoch: Epoch,
     /// What the other end runs for this one.
@@ -137,6 +139,7 @@ impl Link {
     ) -> Self {
         Self {
             name,
+            labels: Arc::from(""),
             epoch,
             grant: Grant::NOTHING,
             ends_at_ns: u64::MAX,

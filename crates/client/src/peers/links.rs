@@ -34,6 +34,8 @@ pub struct PeerView {
     pub peer: PeerId,
     /// What the other end is called.
     pub name: Arc<str>,
+    /// What its owner says of it, as `name=value` lines.
+    pub labels: Arc<str>,
     /// Whether there is a connection now.
     pub is_connected: bool,
     /// It gets nothing for a while: its workers died again and again.
@@ -199,6 +201,7 @@ impl Links {
         let ends_at_ns = now.saturating_add(new.grant.ends_in_ns);
         link.ends_at_ns = ends_at_ns;
         link.grant = new.grant;
+        link.labels = new.labels.into();
         self.links[place] = Some(link);
         self.watch(peer);
         let Grant { workers, memory, gpus, .. } = new.grant;
@@ -253,6 +256,7 @@ impl Links {
             Some(PeerView {
                 peer,
                 name: Arc::clone(&link.name),
+                labels: Arc::clone(&link.labels),
                 is_connected: link.is_connected(),
                 is_distrusted: false,
                 round_trip_ns: link.pulse.round_trip_ns,

@@ -1,0 +1,145 @@
+"""What a placement says of its nodes: at which port they find the program, through what, and to whom they are near."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gristmill import Executor, on
+from gristmill._nodes.placement import Placement
+
+import calls
+from processes import Processes
+from stage import Gate
+
+#: Called as ``ssh`` is; runs everything here. The forward of ``-R`` is a relay, as long as the command runs.
+_SHELL = """#!{python}
+import subprocess, sys
+sys.path.insert(0, {tests!r})
+from proxy import Relay
+words = sys.argv[1:]
+options, (host, command) = words[:words.index("--")], words[words.index("--") + 1:]
+print(" ".join(words), file=open({log!r}, "a"))
+if "-R" in options:
+    there, port, here, target = options[options.index("-R") + 1].split(":")
+    assert there == here == "127.0.0.1"
+    Relay(int(target), int(port))
+sys.exit(subprocess.call(["sh", "-c", command]))
+"""
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Puts such a command in the place of ``ssh``; gives the file with its arguments."""
+    log = tmp_path / "log"
+    text = _SHELL.format(python=sys.executable, tests=str(Path(__file__).parent), log=str(log))
+    (tmp_path / "ssh").write_text(text)
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    return log
+
+
+@pytest.fixture
+def port() -> int:
+    """A port that is free."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        number: int = listener.getsockname()[1]
+        return number
+
+
+def test_hosts_reach_the_program_through_ssh(log: Path, port: int) -> None:
+    with Executor(nodes=on.ssh(["one"], workers=1, reverse=True, port=port)) as executor:
+        assert executor.submit(calls.add, 1, 2).result() == 3
+    words = log.read_text().split()
+    there = words[words.index("-R") + 1].removesuffix(f":127.0.0.1:{port}")
+    assert words[words.index("--join") + 1] == there
+    assert words.count("--join") == 1, "no address of this machine is told"
+    assert "ExitOnForwardFailure=yes" in words
+
+
+def test_each_try_forwards_another_port(log: Path, gate: Gate) -> None:
+    placement: Any = on.ssh(["one"], workers=1, reverse=True)
+    with Executor(nodes=placement) as executor:
+        held = executor.options(loss_retries=1).submit(calls.enter, gate.path)
+        gate.wait_entered()
+        placement.tender.running()[0].kill()
+        gate.wait_entered()
+        gate.open(2)
+        assert held.result() is None
+    words = log.read_text().split()
+    ports = {words[number + 1] for number, word in enumerate(words) if word == "-R"}
+    assert len(ports) > 1
+
+
+def test_with_a_forward_no_address_is_told() -> None:
+    with pytest.raises(ValueError, match="leave address and interface out"):
+        on.ssh(["one"], reverse=True, address="10.0.0.1")
+
+
+JOINED: list[Callable[..., Placement]] = [
+    lambda **options: on.local(1, **options),
+    lambda **options: on.ssh(["n1"], **options),
+    lambda **options: on.mpi(launcher=["mpiexec"], **options),
+    lambda **options: on.dask(Client(), **options),
+    lambda **options: on.provider(Processes(), **options),
+]
+
+
+class Client:
+    """Looks like Dask's."""
+
+    def register_plugin(self, plugin: object, name: str) -> None: ...
+
+
+@pytest.mark.parametrize("make", JOINED)
+def test_the_port_of_the_door_can_be_chosen(make: Callable[..., Placement]) -> None:
+    listen = make(port=7700).listen
+    assert listen is not None
+    assert listen.endswith(":7700")
+    with pytest.raises(
+        ValueError, match="port must be between 1 and 65535, or 0 for any, not 65536"
+    ):
+        make(port=65536)
+
+
+def test_nodes_join_at_the_port_that_was_chosen(port: int) -> None:
+    with Executor(nodes=on.local(1, port=port)) as executor:
+        assert executor.submit(calls.add, 1, 2).result() == 3
+        (peer,) = {node["name"] for node in executor._nodes()}
+        assert peer == "local0"
+        with pytest.raises(OSError, match="in use"):
+            socket.create_server(("127.0.0.1", port), reuse_port=False)
+
+
+def groups(executor: Executor, count: int) -> dict[str, str | None]:
+    """Waits for so many nodes; gives the group of each."""
+    while len(nodes := executor._nodes()) < count:
+        executor.submit(calls.nothing).result()
+    return {node["name"]: node["labels"].get("group") for node in nodes}
+
+
+def test_a_function_puts_nodes_into_groups() -> None:
+    by_name = {"local0": "left", "local1": "right", "local2": None}
+    with Executor(nodes=on.local(3, group=by_name.get)) as executor:
+        assert groups(executor, 3) == by_name
+
+
+def test_a_name_puts_all_hosts_into_one_group(log: Path) -> None:
+    with Executor(nodes=on.ssh(["one", "me@two"], workers=1, group="rack")) as executor:
+        assert groups(executor, 2) == {"one": "rack", "two": "rack"}
+
+
+def test_a_group_of_hosts_that_nobody_knows_is_a_name() -> None:
+    with pytest.raises(TypeError, match="group must be a name here"):
+        on.mpi(launcher=["mpiexec"], group=str.upper)  # type: ignore[arg-type]
+
+
+def test_a_group_is_a_name_on_one_line(log: Path) -> None:
+    executor = Executor(nodes=on.ssh(["one"], group="a\nb"))
+    with pytest.raises(ValueError, match="the group of one must be a name on one line"):
+        executor.submit(calls.nothing)
