@@ -163,10 +163,14 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         _placed.append(self._placement)
         open_door(self, self._placement, world)
 
+    def _door_troubles(self) -> list[tuple[str, str]]:
+        """What went wrong last with those that joined, or were dialled, and are not there."""
+        return super()._node_troubles()
+
     def _node_troubles(self) -> list[tuple[str, str]]:
         """Why nodes that should be there are not: what went wrong with which last."""
         of_placement = self._placement.troubles() if self._placement in _placed else []
-        return super()._node_troubles() + of_placement
+        return self._door_troubles() + of_placement
 
     def map(
         self,

@@ -143,6 +143,12 @@ impl Engine {
         self.door().map(Door::troubles).unwrap_or_default()
     }
 
+    /// Which nodes have gone for good since the last call, why, and whether they said so themselves.
+    fn _departures(&self) -> Vec<(String, String, bool)> {
+        let departures = self.door().map(Door::take_departures).unwrap_or_default();
+        departures.into_iter().map(|one| (one.name, one.text, one.has_ended)).collect()
+    }
+
     /// Fails every task with `StartError`, and refuses more: no worker can be had, for this reason.
     fn _give_up_workers(&self, py: Python<'_>, text: &str) {
         if let Some(client) = self.client() {

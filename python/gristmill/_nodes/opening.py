@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from gristmill._nodes import news
 from gristmill._nodes.view import ClientView
 from gristmill._top import status
 
@@ -31,6 +32,7 @@ def open_door(executor: Executor, placement: Placement, world: bytes) -> None:
         **executor._wish,
     )
     status.serve(executor)
+    news.report(executor)
     placement.client = ClientView(executor)
     try:
         placement.start(address, fleet.node_key())

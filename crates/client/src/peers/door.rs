@@ -3,6 +3,7 @@
 //! A thread of its own meets nodes: those that join it, at an address where it listens, and those that it dials. What is
 //! said to them is the porter's business; what is agreed is handed to the client, whose links the door does not touch.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,6 +13,7 @@ use gristmill_transport::{ClientKey, Identity, Waker};
 
 use gristmill_wire::peer::Ask;
 
+use super::intake::PeerNews;
 use super::porter::{Porter, Terms};
 use super::reception::{Reception, ReceptionError};
 use crate::client::Client;
@@ -37,11 +39,26 @@ pub struct DoorOptions {
     pub ends_at_ns: u64,
 }
 
+/// A node that is gone for good.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Departure {
+    /// What it was called.
+    pub name: String,
+    /// Why.
+    pub text: String,
+    /// It said so itself; otherwise it was lost.
+    pub has_ended: bool,
+}
+
+/// Departures that are kept for whoever asks; older ones are forgotten.
+const DEPARTURES_MAX: usize = 1000;
+
 /// What the door knows, for those who ask.
 #[derive(Debug)]
 struct Board {
     /// What went wrong last, per address or name.
     troubles: Vec<(String, String)>,
+    departures: VecDeque<Departure>,
     is_closing: bool,
     /// When no node is wanted any more.
     ends_at_ns: u64,
@@ -54,6 +71,17 @@ pub struct Door {
     pub address: Option<SocketAddr>,
     board: Arc<Mutex<Board>>,
     waker: Waker,
+}
+
+impl Board {
+    fn note(&mut self, news: &PeerNews) {
+        let PeerNews::Gone { name, text, has_ended, .. } = news else { return };
+        if self.departures.len() == DEPARTURES_MAX {
+            self.departures.pop_front();
+        }
+        let (name, text) = (name.to_string(), text.clone());
+        self.departures.push_back(Departure { name, text, has_ended: *has_ended });
+    }
 }
 
 fn look(board: &Mutex<Board>) -> MutexGuard<'_, Board> {
@@ -69,7 +97,12 @@ impl Door {
         let identity = Identity::of_client(&options.key);
         let reception = Reception::new(identity, options.listen, &options.dial)?;
         let ends_at_ns = options.ends_at_ns;
-        let board = Board { troubles: Vec::new(), is_closing: false, ends_at_ns };
+        let board = Board {
+            troubles: Vec::new(),
+            departures: VecDeque::new(),
+            is_closing: false,
+            ends_at_ns,
+        };
         let board = Arc::new(Mutex::new(board));
         let door = Self {
             address: reception.address(),
@@ -90,6 +123,12 @@ impl Door {
     #[must_use]
     pub fn troubles(&self) -> Vec<(String, String)> {
         look(&self.board).troubles.clone()
+    }
+
+    /// Which nodes have gone for good since the last time that somebody asked.
+    #[must_use]
+    pub fn take_departures(&self) -> Vec<Departure> {
+        look(&self.board).departures.drain(..).collect()
     }
 
     /// Whoever comes from now on is wanted until then, monotonic nanoseconds.
@@ -126,6 +165,7 @@ fn stand(
             reception.dials.keep(dial, lease);
         }
         for news in client.take_news() {
+            look(board).note(&news);
             if let Some((lease, is_over)) = porter.hear(news) {
                 reception.dials.redial(lease, is_over, now);
             }

@@ -26,7 +26,7 @@ mod upkeep;
 
 pub use dials::Dials;
 pub use disagreement::disagreement;
-pub use door::{Door, DoorOptions};
+pub use door::{Departure, Door, DoorOptions};
 pub use guests::{Guests, is_guest};
 pub use home::{LinkHome, LinkPort, Parts, PayloadStore};
 pub use intake::{LinkWork, PeerNews};

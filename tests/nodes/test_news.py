@@ -1,0 +1,128 @@
+"""What the log says of nodes."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gristmill import Executor, on
+from gristmill._nodes.local import LocalNodes
+from gristmill._nodes.news import News
+from gristmill._nodes.placement import Placement
+
+import calls
+
+
+def node(name: str, is_connected: bool = True, is_distrusted: bool = False) -> dict[str, Any]:
+    return {
+        "name": name,
+        "granted_workers": 4,
+        "connected": is_connected,
+        "distrusted": is_distrusted,
+    }
+
+
+def test_a_node_that_joins_and_one_that_leaves_are_no_warnings() -> None:
+    news = News()
+    assert list(news.of_nodes([node("n1")])) == [
+        (logging.INFO, "node n1 has joined with 4 workers")
+    ]
+    assert list(news.of_nodes([node("n1")])) == []
+    ended = [("n1", "the time of the node is over", True)]
+    assert list(news.of_departures(ended)) == [
+        (logging.INFO, "node n1 has given its lease back: the time of the node is over")
+    ]
+    assert len(list(news.of_nodes([node("n1")]))) == 1, "it may come again"
+
+
+def test_a_node_that_was_lost_is_a_warning_that_comes_once() -> None:
+    news = News()
+    list(news.of_nodes([node("n1")]))
+    lost = [("n1", "it was not heard for 2 s", False)]
+    assert list(news.of_departures(lost)) == [
+        (logging.WARNING, "node n1 was lost: it was not heard for 2 s")
+    ]
+    for now in (0.0, 100.0):
+        assert list(news.of_troubles([("n1", "it was not heard for 2 s")], now)) == []
+    for now in (200.0, 211.0):
+        said = list(news.of_troubles([("n1", "it has another version")], now))
+    assert said == [
+        (logging.WARNING, "n1 does not come, it is tried again: it has another version")
+    ]
+
+
+def test_a_broken_connection_is_said_when_it_lasts() -> None:
+    news = News()
+    list(news.of_nodes([node("n1")]))
+    assert list(news.of_nodes([node("n1", is_connected=False)])) == []
+    assert [level for level, _ in news.of_nodes([node("n1", is_connected=False)])] == [
+        logging.WARNING
+    ]
+    assert list(news.of_nodes([node("n1", is_connected=False)])) == []
+    assert list(news.of_nodes([node("n1")])) == [(logging.INFO, "node n1 is connected again")]
+
+
+def test_lost_trust_is_said_and_that_it_is_back() -> None:
+    news = News()
+    list(news.of_nodes([node("n1")]))
+    (said,) = news.of_nodes([node("n1", is_distrusted=True)])
+    assert said == (logging.WARNING, "node n1 gets nothing for a while: workers keep dying there")
+    (said,) = news.of_nodes([node("n1")])
+    assert said == (logging.INFO, "node n1 gets tasks again")
+
+
+def test_a_trouble_that_passes_soon_is_not_said() -> None:
+    news = News()
+    for now, troubles in enumerate([["refused"], [], ["refused"], ["refused"]]):
+        assert list(news.of_troubles([("n1:7", text) for text in troubles], 6.0 * now)) == []
+    assert len(list(news.of_troubles([("n1:7", "refused, again")], 30.0))) == 1
+
+
+@pytest.fixture
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gristmill._nodes.news._LOOK_S", 0.01)
+    monkeypatch.setattr("gristmill._nodes.news._TROUBLE_S", 0.0)
+
+
+@pytest.mark.usefixtures("_soon")
+def test_the_log_has_what_became_of_a_node(
+    make_nodes: Callable[..., tuple[Executor, LocalNodes]], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "gristmill.nodes")
+    executor, placement = make_nodes(1, 1)
+    executor.submit(calls.nothing).result()
+    while "node local0 has joined with 1 workers" not in caplog.messages:
+        pass
+    placement.agents[0].kill()
+    while not any("node local0 was lost: " in text for text in caplog.messages):
+        pass
+    executor.submit(calls.nothing).result()
+    while caplog.messages.count("node local0 has joined with 1 workers") < 2:
+        pass
+
+
+@pytest.mark.usefixtures("_soon")
+def test_an_address_that_is_not_reached_is_said_and_tried_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    from gristmill import _native
+
+    key = str(tmp_path / "client")
+    _native.Fleet().write(key, str(tmp_path / "node"))
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # nobody listens: connections are refused
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        placement: Placement = on.hosts(address, key=key)
+        executor = Executor(nodes=placement)
+        waiting = executor.submit(calls.nothing)
+        while not caplog.messages:
+            assert not waiting.done()
+        said = caplog.messages[0]
+        assert said.startswith(f"{address} does not come, it is tried again: ")
+        assert "refused" in said
+        executor.shutdown(cancel_futures=True)
