@@ -12,7 +12,7 @@ import pytest
 
 from gristmill import Executor, on
 from gristmill._nodes.local import LocalNodes
-from gristmill._nodes.news import News
+from gristmill._nodes.news import News, is_awaited
 from gristmill._nodes.placement import Placement
 
 import calls
@@ -104,6 +104,15 @@ def test_the_log_has_what_became_of_a_node(
     executor.submit(calls.nothing).result()
     while caplog.messages.count("node local0 has joined with 1 workers") < 2:
         pass
+
+
+def test_who_only_knocks_at_an_open_door_is_no_news() -> None:
+    open_door = on.local(1)
+    assert is_awaited(open_door, "n1")
+    assert not is_awaited(open_door, "10.0.0.1:40100"), "agents try all addresses of a program so"
+    hosts = on.hosts("n1:7700", key="key")
+    assert is_awaited(hosts, "n1:7700")
+    assert is_awaited(hosts, "10.0.0.1:7700")
 
 
 @pytest.mark.usefixtures("_soon")

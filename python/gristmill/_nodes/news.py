@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gristmill._executor import Executor
+    from gristmill._nodes.placement import Placement
 
 _log = logging.getLogger("gristmill.nodes")
 
@@ -105,6 +106,12 @@ def _of_trust(known: _Known, name: str) -> tuple[int, str]:
     return logging.INFO, f"node {name} gets tasks again"
 
 
+def is_awaited(placement: Placement, whom: str) -> bool:
+    """Whether somebody is to be there: at an open door, who has no name yet may be a stranger, or has only knocked."""
+    is_nameless = whom.rpartition(":")[2].isdigit()
+    return not is_nameless or placement.listen is None or whom in placement.dial
+
+
 def report(executor: Executor) -> None:
     """Logs what becomes of its nodes, until it takes no tasks any more and has none."""
     thread = threading.Thread(
@@ -128,6 +135,9 @@ def _look(executor: Executor | None, news: News) -> bool:
         _log.log(level, "%s", text)
     for level, text in news.of_nodes(executor._nodes()):
         _log.log(level, "%s", text)
-    for level, text in news.of_troubles(executor._door_troubles(), time.monotonic()):
+    placement = executor._placement
+    assert placement is not None, "an executor with nodes has one"
+    troubles = [one for one in executor._door_troubles() if is_awaited(placement, one[0])]
+    for level, text in news.of_troubles(troubles, time.monotonic()):
         _log.log(level, "%s", text)
     return not executor._is_shut_down or executor.stats().get("outstanding", 0) > 0
