@@ -57,7 +57,8 @@ def dask(
         with the name of its host.
 
     Dask knows nothing of the cores that the agents use: give it nothing to do meanwhile. Agents on one host share its
-    memory and GPUs, among as many as there are when they start.
+    memory and GPUs, among as many as there are when they start. An agent that is lost is started again. When those of
+    all workers that there are have failed ten times in a row, tasks fail with ``StartError``.
     """
     from gristmill._nodes.dask import DaskNodes
 
@@ -69,6 +70,8 @@ def hosts(*addresses: str, key: str | os.PathLike[str] | None = None) -> Placeme
 
     :param key: the file with the client's key; ``GRISTMILL_CLIENT_KEY`` names it if not given. Raises ``ValueError``
         without either.
+
+    An address that is not reached for ten seconds is logged, and tried for as long as the program runs.
     """
     return StandingNodes(addresses, key)
 
@@ -80,7 +83,8 @@ def local(count: int = 2, workers: int = 1, *, port: int = 0, group: Group = Non
     :param group: nodes that they are near to, for large arguments: a name, or a function that gives it by a node's
         name, which is ``local0``, ``local1``, ...
 
-    Each offers its part of the machine's memory and GPUs.
+    Each offers its part of the machine's memory and GPUs. One that is lost is started again; when all have failed ten
+    times in a row, tasks fail with ``StartError``.
     """
     return LocalNodes(count, workers, port, group)
 
@@ -109,6 +113,9 @@ def ray(
     :param port: the port where this program listens for them; any free one if not given.
     :param group: nodes that they are near to, for large arguments: a name, or a function that gives it by a host's
         name.
+
+    Actors reserve the GPUs of their nodes too, unless ``options`` has ``num_gpus``. When those of all nodes, or their
+    agents, have failed ten times in a row, tasks fail with ``StartError``.
 
     Connects to the cluster at once if the program has not done so. Raises ``ConnectionError`` if there is none.
     """
@@ -154,7 +161,8 @@ def ssh(
         its machine: a laptop, or one behind a firewall. Nothing listens at any address that others can reach.
 
     An agent that is lost is started again, after pauses that grow to a minute. A host that has failed ten times in a
-    row is left alone, which is logged; when all are, tasks fail with ``StartError``.
+    row is left alone, which is logged; when all are, tasks fail with ``StartError``. An agent that cannot reach this
+    program needs two minutes to fail.
     """
     from gristmill._nodes.ssh import SshNodes
 

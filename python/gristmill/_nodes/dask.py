@@ -101,7 +101,11 @@ class DaskNodes(Placement):
             name: (str(one), False) if isinstance(one, BaseException) else one
             for name, one in told.items()
         }
-        self._troubles = [(name, text) for name, (text, _) in conditions.items() if text]
+        troubles = [(name, text) for name, (text, _) in conditions.items() if text]
+        for name, text in troubles:
+            if (name, text) not in self._troubles:
+                _log.info("the worker %s has no agent: %s", name, text)
+        self._troubles = troubles
         return bool(conditions) and all(is_alone for _, is_alone in conditions.values())
 
     def _leave(self) -> None:

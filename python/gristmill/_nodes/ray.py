@@ -80,11 +80,19 @@ class Seat:
             self._lose(str(error), now)
             return
         else:
-            self.trouble, is_left_alone = told
-            if is_left_alone:
-                self.leave()
+            self._hear(*told)
+            if self._actor is None:
                 return
         self._answer = self._actor.condition.remote()
+
+    def _hear(self, trouble: str, is_left_alone: bool) -> None:
+        """What the actor says of its agent, which it starts again by itself until it leaves it alone."""
+        if trouble and trouble != self.trouble:
+            _log.info("%s has no agent: %s", self.host, trouble)
+        self.trouble = trouble
+        if is_left_alone:
+            _log.warning("%s is left alone, its agent failed too often: %s", self.host, trouble)
+            self.leave()
 
     def _note_pending(self, now: float) -> None:
         """Says once that Ray keeps an actor waiting: others may use what it is to reserve, for as long as they like."""
