@@ -13,7 +13,7 @@ from gristmill._nodes.pauses import Pauses
 from gristmill._nodes.placement import Placement
 
 import calls
-from stage import Gate
+from stage import Gate, Script
 
 #: In the place of an interpreter: an agent that has looked for its client for two minutes.
 _LOST = "#!/bin/sh\necho gave up: nobody answers >&2\nexit 1\n"
@@ -75,3 +75,21 @@ def test_an_agent_on_this_machine_that_is_killed_is_started_again(gate: Gate) ->
         assert gate.wait_entered() != first
         gate.open(2)
         assert held.result() is None
+
+
+def test_a_program_that_waits_for_nothing_ends_when_its_placement_has_given_up(
+    script: Script, lost: str
+) -> None:
+    program = """
+        import sys
+        from gristmill import Executor, on
+        from gristmill._nodes import post
+        from gristmill._nodes.pauses import Pauses
+        post.Pauses = lambda: Pauses(0.01, 0.01, 3, calm_s=0.0)
+        placement = on.local(1)
+        placement.python = sys.argv[1]
+        executor = Executor(nodes=placement)
+        executor.submit(int)
+        print("the end")
+    """
+    assert script.run(program, lost) == "the end\n"

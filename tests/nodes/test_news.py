@@ -76,6 +76,13 @@ def test_lost_trust_is_said_and_that_it_is_back() -> None:
     assert said == (logging.INFO, "node n1 gets tasks again")
 
 
+def test_nodes_of_one_name_are_told_of_as_one() -> None:
+    news = News()
+    both = [node("n1"), node("n1", is_distrusted=True)]
+    assert len(list(news.of_nodes(both))) == 2, "it joined, and is not trusted"
+    assert list(news.of_nodes(both)) == []
+
+
 def test_a_trouble_that_passes_soon_is_not_said() -> None:
     news = News()
     for now, troubles in enumerate([["refused"], [], ["refused"], ["refused"]]):

@@ -62,9 +62,8 @@ class News:
                 yield logging.WARNING, f"node {name} was lost: {text}"
 
     def of_nodes(self, nodes: Sequence[dict[str, Any]]) -> Iterator[tuple[int, str]]:
-        """Nodes as they are now."""
-        for node in nodes:
-            name = node["name"]
+        """Nodes as they are now; of several with one name, one."""
+        for name, node in {node["name"]: node for node in nodes}.items():
             known = self._known.get(name)
             if known is None:
                 known = self._known[name] = _Known()
