@@ -1,13 +1,17 @@
 //! The beginning of a connection: from a socket to two ends that have greeted each other.
 //!
-//! The end that dialled speaks first. Nothing here blocks, and a deadline bounds it all; what is said is the business of
-//! whoever owns the meeting.
+//! The end that dialled speaks first. Nothing here blocks; a deadline bounds how long it all takes, and a number how much is
+//! said. What is said is the business of whoever owns the meeting.
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 
-use gristmill_transport::{Channel, ChunkHead, Handshake, Interest, Progress, TcpChannel};
+use gristmill_transport::{Channel, ChunkHead, Handshake, Interest, Progress};
 use gristmill_wire::peer::{MessageKind, Messages};
+
+/// What one end may say before there is a lease: it needs three messages at most. Each may be answered, and whoever meets
+/// others does nothing else meanwhile.
+const MESSAGES_MAX: usize = 16;
 
 /// What has come of a meeting.
 #[derive(Debug)]
@@ -34,10 +38,18 @@ pub trait Conversation {
     fn peer(&self) -> &str;
 }
 
-#[derive(Debug)]
 enum Stage {
     Opening(Handshake),
-    Talking(Box<TcpChannel>),
+    Talking(Box<dyn Channel + Send>),
+}
+
+impl std::fmt::Debug for Stage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Opening(handshake) => f.debug_tuple("Opening").field(handshake).finish(),
+            Self::Talking(channel) => f.debug_tuple("Talking").field(&channel.peer()).finish(),
+        }
+    }
 }
 
 /// A connection that begins.
@@ -47,14 +59,19 @@ pub struct Meeting {
     deadline_ns: u64,
     body: Vec<u8>,
     said: VecDeque<(MessageKind, Vec<u8>)>,
+    /// Messages that have come.
+    heard: usize,
 }
 
 impl Meeting {
     /// Of a handshake that has begun.
     #[must_use]
     pub fn new(handshake: Handshake, deadline_ns: u64) -> Self {
-        let (body, said) = (Vec::new(), VecDeque::new());
-        Self { stage: Stage::Opening(handshake), deadline_ns, body, said }
+        Self::at(Stage::Opening(handshake), deadline_ns)
+    }
+
+    fn at(stage: Stage, deadline_ns: u64) -> Self {
+        Self { stage, deadline_ns, body: Vec::new(), said: VecDeque::new(), heard: 0 }
     }
 
     /// Goes on as far as it can without waiting.
@@ -91,9 +108,15 @@ impl Meeting {
                 for message in Messages::new(&self.body) {
                     let (kind, body) = message
                         .map_err(|error| format!("{} sent no message: {error}", channel.peer()))?;
+                    self.heard += 1;
+                    if self.heard > MESSAGES_MAX {
+                        return Err(talks_on(channel.peer()));
+                    }
                     self.said.push_back((kind, body.to_vec()));
                 }
-                self.try_progress(now)
+                let first = self.said.pop_front();
+                let (kind, body) = first.ok_or_else(|| says_nothing(channel.peer()))?;
+                Ok(Step::Said(kind, body))
             }
         }
     }
@@ -124,6 +147,15 @@ impl Meeting {
     }
 }
 
+fn talks_on(peer: &str) -> String {
+    format!("{peer} sent more than {MESSAGES_MAX} messages before there was a lease")
+}
+
+/// Chunks that hold nothing would otherwise come for as long as their sender likes.
+fn says_nothing(peer: &str) -> String {
+    format!("{peer} sent a chunk without a message before there was a lease")
+}
+
 impl Conversation for Meeting {
     fn say(&mut self, fill: impl FnOnce(&mut Vec<u8>)) {
         let Stage::Talking(channel) = &mut self.stage else { return };
@@ -145,6 +177,63 @@ impl Conversation for Meeting {
         match &self.stage {
             Stage::Opening(handshake) => handshake.peer(),
             Stage::Talking(channel) => channel.peer(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gristmill_transport::{InprocChannel, pair};
+    use gristmill_wire::peer::Control;
+
+    use super::*;
+
+    /// A meeting with an end that has proved who it is.
+    fn open() -> (Meeting, InprocChannel) {
+        let (ours, theirs) = pair().expect("descriptors");
+        (Meeting::at(Stage::Talking(Box::new(ours)), 1), theirs)
+    }
+
+    /// Sends a chunk over and over, as long as the meeting is not over; how it ends, and how many messages came.
+    fn send(body: &[u8], count: usize) -> (Option<String>, usize) {
+        let (mut meeting, mut channel) = open();
+        for _ in 0..count {
+            channel.send(ChunkHead::default(), body).expect("it is open");
+        }
+        let mut said = 0;
+        loop {
+            let flushed = channel.flush().expect("it is open");
+            match meeting.progress(0) {
+                Step::Failed(text) => return (Some(text), said),
+                Step::Said(..) => said += 1,
+                Step::Waiting if flushed == gristmill_transport::Flushed::All => {
+                    return (None, said);
+                }
+                Step::Waiting | Step::Open => {}
+            }
+        }
+    }
+
+    fn message() -> Vec<u8> {
+        let mut body = Vec::new();
+        Control::Recalled.write(&mut body);
+        body
+    }
+
+    #[test]
+    fn a_hundred_thousand_empty_chunks_end_a_meeting_with_a_sentence() {
+        let (text, said) = send(&[], 100_000);
+        assert!(text.is_some_and(|text| text.contains("sent a chunk without a message")));
+        assert_eq!(said, 0);
+    }
+
+    #[test]
+    fn who_talks_on_without_a_lease_is_not_listened_to() {
+        assert_eq!(send(&message(), MESSAGES_MAX), (None, MESSAGES_MAX));
+        for (body, count) in [(message(), 100_000), (message().repeat(100_000), 1)] {
+            let (text, said) = send(&body, count);
+            assert!(text.is_some_and(|text| text.contains("more than 16 messages")));
+            assert!(said <= MESSAGES_MAX);
         }
     }
 }
