@@ -8,6 +8,7 @@ use super::answers::AnswerWork;
 use super::guests::GuestWork;
 use super::home::{LinkHome, Parts};
 use super::intake::{LinkWork, PeerNews};
+use super::link::LinkError;
 use super::sending::Sending;
 use super::upkeep::Upkeep;
 
@@ -47,7 +48,7 @@ pub(super) trait Arrivals: LinkHome {
                     let taken = self.take_messages(peer, chunk, now);
                     count += taken.as_ref().copied().unwrap_or(1);
                     if let Err(error) = taken {
-                        self.link_failed(peer, &error.into());
+                        self.link_failed(peer, &error);
                     }
                 }
                 Err(error) => self.link_failed(peer, &error),
@@ -61,7 +62,7 @@ pub(super) trait Arrivals: LinkHome {
         count
     }
 
-    fn take_messages(&mut self, peer: PeerId, chunk: &[u8], now: u64) -> Result<usize, FrameError> {
+    fn take_messages(&mut self, peer: PeerId, chunk: &[u8], now: u64) -> Result<usize, LinkError> {
         let mut count = 0;
         for message in Messages::new(chunk) {
             let (kind, body) = message?;

@@ -7,13 +7,11 @@ use gristmill_core::{
 use gristmill_wire::peer::{
     AnswerMessage, Control, EndKind, LossFrame, ParentResult, Parted, TaskLimits, TaskMessage,
 };
-use gristmill_wire::{
-    Attempt, BlobName, Epoch, FrameError, FunctionId, PeerId, SlotId, Span, TaskId,
-};
+use gristmill_wire::{Attempt, BlobName, Epoch, FunctionId, PeerId, SlotId, Span, TaskId};
 
 use super::answers::cause_word;
 use super::home::{LinkHome, LinkPort, Parts, PayloadStore};
-use super::link::Link;
+use super::link::{Link, LinkError};
 use super::sending::Sending;
 use crate::lanes::{handle, split_handle};
 
@@ -31,8 +29,6 @@ pub(super) struct Guest {
     may_stay: bool,
 }
 
-/// Ids that a peer may give its functions: they are used again, so that no program comes near.
-const FUNCTIONS_MAX: usize = 1 << 24;
 /// The id of no task.
 const NO_TASK: TaskId = TaskId::from_word(u64::MAX);
 /// The bit of a handle's upper half that says that the rest leads here; without it, to a nested task's worker.
@@ -103,12 +99,12 @@ pub(super) struct Taken {
 /// Taking tasks in, and answering them.
 pub(super) trait GuestWork: LinkHome {
     /// Takes in one task.
-    fn take_task(&mut self, peer: PeerId, body: &[u8], now: u64) -> Result<(), FrameError> {
+    fn take_task(&mut self, peer: PeerId, body: &[u8], now: u64) -> Result<(), LinkError> {
         let message = TaskMessage::read(body)?;
         let Some(link) = self.links().get(peer) else { return Ok(()) };
         let (theirs, attempt, epoch) = (message.task, message.attempt, link.epoch);
         let function = self.port().peer_function(peer, message.function);
-        let function = function.ok_or(FrameError::UnknownKind(0))?;
+        let function = function.ok_or(LinkError::Undefined(message.function))?;
         let place = self.parts().guests.reserve();
         let accepted = if self.guests().is_draining {
             None
@@ -204,18 +200,15 @@ pub(super) trait GuestWork: LinkHome {
         function: FunctionId,
         definition: &[u8],
         name: &str,
-    ) -> Result<(), FrameError> {
-        let place = function.0 as usize;
-        if place >= FUNCTIONS_MAX {
-            let (needed, found) = (place, FUNCTIONS_MAX);
-            return Err(FrameError::Truncated { needed, found });
+    ) -> Result<(), LinkError> {
+        let Some(link) = self.links().get(peer) else { return Ok(()) };
+        let size = definition.len() + name.len();
+        if let Err(size) = link.functions.check(function, size) {
+            return Err(LinkError::Definitions { name: name.to_owned(), size });
         }
         let ours = self.port_mut().writing().1.define(definition, name);
-        let Some(link) = self.links_mut().get_mut(peer) else { return Ok(()) };
-        if link.functions.len() <= place {
-            link.functions.resize(place + 1, None);
-        }
-        if let Some(before) = link.functions[place].replace(ours) {
+        let link = self.links_mut().get_mut(peer);
+        if let Some(before) = link.and_then(|link| link.functions.insert(function, ours, size)) {
             self.release_function(before);
         }
         Ok(())

@@ -129,7 +129,7 @@ pub trait LinkWork: LinkHome {
         core.peer_lost((peer, link.epoch), report, &link.never_sent(), now, port);
         self.peer_left(peer);
         self.drop_guests(link.guest_places(), now);
-        link.functions.into_iter().flatten().for_each(|function| self.release_function(function));
+        link.functions.ours().for_each(|function| self.release_function(function));
         self.port_mut().forget_told(peer);
         let text = text.to_owned();
         self.tell_news(PeerNews::Gone { peer, name: link.name, text, has_ended });

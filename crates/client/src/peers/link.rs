@@ -7,11 +7,12 @@ use std::sync::Arc;
 use gristmill_transport::{
     Admission, Arrival, Channel, ChannelError, Flushed, Session, SessionError, SessionOptions,
 };
-use gristmill_wire::peer::{Grant, MessageKind, Messages, TaskMessage};
+use gristmill_wire::peer::{Grant, MESSAGE_SIZE_MAX, MessageKind, Messages, TaskMessage};
 use gristmill_wire::{Attempt, Epoch, FunctionId, IdHasher, TaskId};
 
 use super::beats::Pulse;
 use super::cutting::{Cut, cut};
+use super::definitions::{DEFINITIONS_MAX, Definitions};
 use crate::blobs::{BlobTraffic, Feeds};
 
 /// How much of what is sent goes at once, and how much before something is confirmed; bytes.
@@ -21,6 +22,8 @@ pub struct LinkSizes {
     pub chunk: usize,
     /// On their way to a peer above which it gets no more tasks.
     pub congested: usize,
+    /// Of one message that comes.
+    pub message: usize,
     /// What is kept until the peer has it.
     pub session: SessionOptions,
 }
@@ -29,7 +32,12 @@ impl Default for LinkSizes {
     /// Chunks large enough for their costs to vanish, small enough for others to get a turn; and on the way enough to fill
     /// any network for a while.
     fn default() -> Self {
-        Self { chunk: 1 << 20, congested: 16 << 20, session: SessionOptions::default() }
+        Self {
+            chunk: 1 << 20,
+            congested: 16 << 20,
+            message: MESSAGE_SIZE_MAX,
+            session: SessionOptions::default(),
+        }
     }
 }
 
@@ -56,6 +64,28 @@ pub enum LinkError {
     /// Bytes that are no message.
     #[error("it sent what is no message: {0}")]
     Message(#[from] gristmill_wire::FrameError),
+    /// Pieces of a message that is larger than any.
+    #[error("it sent {size} bytes of one message, of which {limit} may come")]
+    TooLarge {
+        /// Bytes that came.
+        size: usize,
+        /// Bytes that may.
+        limit: usize,
+    },
+    /// It defines more than may be kept of it.
+    #[error(
+        "with {name} the definitions of its functions take {size} bytes here, of which it may have {DEFINITIONS_MAX}: give \
+         large data to its tasks as arguments"
+    )]
+    Definitions {
+        /// The function that is one too many.
+        name: String,
+        /// What all would take, bytes.
+        size: usize,
+    },
+    /// A task of a function that it never told of.
+    #[error("it sent a task of {0}, which it has not defined")]
+    Undefined(FunctionId),
 }
 
 impl LinkError {
@@ -80,7 +110,7 @@ pub struct Link {
     /// Signs of life.
     pub pulse: Pulse,
     /// What the other end's function ids stand for here.
-    pub functions: Vec<Option<FunctionId>>,
+    pub functions: Definitions,
     /// Where its tasks are among the guests, by their ids there.
     pub guests: HashMap<TaskId, u32, BuildHasherDefault<IdHasher>>,
     /// Guests whose answers are in `out`, each with how many bytes will have left then.
@@ -144,7 +174,7 @@ impl Link {
             grant: Grant::NOTHING,
             ends_at_ns: u64::MAX,
             pulse,
-            functions: Vec::new(),
+            functions: Definitions::default(),
             guests: HashMap::default(),
             answered: VecDeque::new(),
             unconfirmed: VecDeque::new(),
@@ -341,6 +371,10 @@ impl Link {
                 self.partial.append(chunk);
             }
             if head.kind == PIECE {
+                let (size, limit) = (self.partial.len(), self.sizes.message);
+                if size > limit {
+                    return Err(LinkError::TooLarge { size, limit });
+                }
                 continue;
             }
             if !self.partial.is_empty() {
@@ -348,5 +382,48 @@ impl Link {
             }
             return Ok(true);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gristmill_transport::{ChunkHead, InprocChannel, pair};
+
+    use super::*;
+
+    /// A link that takes messages of so many bytes, and the other end.
+    fn link(message: usize) -> (Link, InprocChannel) {
+        let (ours, theirs) = pair().expect("descriptors");
+        let sizes = LinkSizes { message, ..LinkSizes::default() };
+        let pulse = Pulse::new(1, 1, 0);
+        (Link::new("one".into(), Epoch(0), (Box::new(ours), sizes), pulse), theirs)
+    }
+
+    fn send(channel: &mut InprocChannel, kind: u8, sequence: u64, body: &[u8]) {
+        let head = ChunkHead { kind, sequence, acknowledged: 0 };
+        channel.send(head, body).expect("it is open");
+        assert_eq!(channel.flush().expect("it is open"), Flushed::All);
+    }
+
+    #[test]
+    fn pieces_make_a_message_up_to_the_largest() {
+        let (mut link, mut channel) = link(16);
+        send(&mut channel, PIECE, 1, &[1; 8]);
+        send(&mut channel, PIECE, 2, &[2; 8]);
+        send(&mut channel, WHOLE, 3, &[3; 8]);
+        let mut chunk = Vec::new();
+        assert!(link.receive(&mut chunk).expect("it is not too large"));
+        assert_eq!(chunk.len(), 24);
+    }
+
+    #[test]
+    fn pieces_without_end_end_the_link_with_a_sentence() {
+        let (mut link, mut channel) = link(16);
+        for sequence in 1..=3 {
+            send(&mut channel, PIECE, sequence, &[1; 8]);
+        }
+        let error = link.receive(&mut Vec::new()).expect_err("it is too large");
+        assert_eq!(error.to_string(), "it sent 24 bytes of one message, of which 16 may come");
+        assert!(!error.can_resume(), "another connection would bring the same");
     }
 }

@@ -8,6 +8,7 @@ mod answers;
 mod arrivals;
 mod beats;
 mod cutting;
+mod definitions;
 mod dials;
 mod disagreement;
 mod door;

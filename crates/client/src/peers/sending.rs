@@ -128,7 +128,7 @@ pub trait Sending: LinkPort {
 
     /// A function of a peer's own, by the id that the peer gives it.
     fn peer_function(&self, peer: PeerId, function: FunctionId) -> Option<FunctionId> {
-        *self.links().get(peer)?.functions.get(function.0 as usize)?
+        self.links().get(peer)?.functions.get(function)
     }
 }
 

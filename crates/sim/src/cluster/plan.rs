@@ -119,6 +119,7 @@ impl ClusterPlan {
         LinkSizes {
             chunk,
             congested: pick(random, &[200, 2_000, 1 << 20]),
+            message: LinkSizes::default().message,
             session: SessionOptions {
                 unacknowledged_bytes_max,
                 unacknowledged_chunks_max: pick(random, &[4, 16, 1 << 10]),

@@ -173,8 +173,7 @@ impl Cluster {
         self.client.handle.with(|engine| {
             engine.end_links("the client has finished");
             let links = engine.lanes.links.peers().filter_map(|peer| engine.lanes.links.get(peer));
-            let theirs: BTreeSet<_> =
-                links.flat_map(|link| link.functions.iter().flatten()).collect();
+            let theirs: BTreeSet<_> = links.flat_map(|link| link.functions.ours()).collect();
             let count = engine.lanes.functions.used_count();
             assert_eq!(
                 count,

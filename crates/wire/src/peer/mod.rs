@@ -119,6 +119,9 @@ impl MessageKind {
 /// Bytes of the word in front of each message.
 pub const MESSAGE_HEAD_SIZE: usize = 8;
 
+/// The largest message, with its head: its size is a number of 32 bits.
+pub const MESSAGE_SIZE_MAX: usize = MESSAGE_HEAD_SIZE + padded_size(u32::MAX as usize);
+
 /// Appends a message whose body is what `fill` appends. Gives its size; it must be less than 4 GiB.
 pub fn write_message(
     out: &mut Vec<u8>,
