@@ -16,7 +16,7 @@ pub(crate) struct Trust {
     pub is_lost: bool,
     until: u64,
     pause_ns: u64,
-    /// Workers that died since the last task succeeded there.
+    /// Workers that died since the last task succeeded there, and since the last worker died elsewhere.
     row: u32,
     /// Workers that died there.
     deaths: u64,
@@ -41,11 +41,13 @@ impl Trust {
     fn note_death(&mut self, everywhere: u64, config: &Config) -> bool {
         let elsewhere = everywhere - self.deaths;
         self.deaths += 1;
-        if self.row == 0 {
+        if elsewhere != self.elsewhere {
             self.elsewhere = elsewhere;
+            self.row = 0;
         }
-        self.row += 1;
-        self.row >= config.peer_deaths_max && elsewhere == self.elsewhere
+        self.row = self.row.saturating_add(1);
+        // What is still there dies too, and says nothing new.
+        self.row >= config.peer_deaths_max && !self.is_lost
     }
 
     fn lose(&mut self, now: u64, config: &Config) {
@@ -55,9 +57,10 @@ impl Trust {
         self.is_lost = true;
     }
 
-    /// One more death, and it is lost again.
-    const fn regain(&mut self, config: &Config) {
+    /// One more death, and it is lost again: whatever has died elsewhere meanwhile.
+    const fn regain(&mut self, everywhere: u64, config: &Config) {
         self.is_lost = false;
+        self.elsewhere = everywhere - self.deaths;
         self.row = config.peer_deaths_max.saturating_sub(1);
     }
 }
@@ -107,8 +110,9 @@ impl Core {
         let is_alone = !self.has_trusted_beside(usize::MAX);
         let is_over = |place: &usize| is_alone || self.peers.get(*place).trust.until <= self.now;
         let places: Vec<usize> = self.distrusted().filter(is_over).collect();
+        let everywhere = self.peers.deaths;
         for place in places {
-            self.peers.get_mut(place).trust.regain(&self.config);
+            self.peers.get_mut(place).trust.regain(everywhere, &self.config);
             self.peers.distrusted -= 1;
             self.peers.settle(place, &self.config);
             self.demands.search.grow(place);

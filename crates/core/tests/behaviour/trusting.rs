@@ -64,6 +64,41 @@ fn what_dies_everywhere_costs_nobody_trust() {
 }
 
 #[test]
+fn a_death_elsewhere_saves_no_peer_whose_workers_go_on_dying() {
+    let mut engine = client_of(&[1, 1]);
+    kill(&mut engine, 0, 3);
+    kill(&mut engine, 1, 1);
+    kill(&mut engine, 0, 4);
+    assert!(!is_distrusted(&engine, 0), "four died since one died elsewhere");
+    kill(&mut engine, 0, 1);
+    assert!(is_distrusted(&engine, 0) && !is_distrusted(&engine, 1));
+}
+
+#[test]
+fn a_death_elsewhere_meanwhile_does_not_make_up_for_it() {
+    let mut engine = client_of(&[1, 1, 1]);
+    kill(&mut engine, 0, 5);
+    engine.recalled(0);
+    kill(&mut engine, 1, 1);
+    engine.pass(MINUTE_NS);
+    assert!(!is_distrusted(&engine, 0));
+    kill(&mut engine, 0, 1);
+    assert!(is_distrusted(&engine, 0), "one more death is enough");
+}
+
+#[test]
+fn what_dies_there_while_nothing_goes_there_does_not_count_again() {
+    let mut engine = client_of(&[8, 1]);
+    while engine.port.away.iter().filter(|one| one.peer == 0).count() < 8 {
+        submit(&mut engine);
+    }
+    kill(&mut engine, 0, 8);
+    assert!(is_distrusted(&engine, 0));
+    engine.pass(MINUTE_NS);
+    assert!(!is_distrusted(&engine, 0), "it was distrusted once, for a minute");
+}
+
+#[test]
 fn a_success_makes_up_for_it() {
     let mut engine = client_of(&[1, 1]);
     kill(&mut engine, 0, 4);
