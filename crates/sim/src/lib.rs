@@ -1,5 +1,5 @@
 //! Runs what decides in an engine against simulated workers, networks, clocks and processes, in every order that a seed
-//! can think of. There are two worlds.
+//! can think of. There are three worlds.
 //!
 //! The *engine* is one state machine and its workers. A seed draws a program (chains, fans, diamonds, tasks that submit
 //! tasks, tasks that need several places, memory or GPUs), an engine (workers, limits, budgets) and faults (exceptions,
@@ -11,6 +11,8 @@
 //!
 //! The *cluster* is a client and its nodes, each with engines of their own: see [`Cluster`].
 //!
+//! The *siege* is an engine of either kind, with an honest peer and hostile ones: see [`Siege`].
+//!
 //! Not simulated: memory orders (the loom models of the ring), lost messages of a ring (it loses none).
 #![forbid(unsafe_code)]
 
@@ -18,6 +20,7 @@ mod batches;
 mod cluster;
 mod drive;
 mod equipment;
+mod hostile;
 mod memory;
 mod plan;
 mod random;
@@ -28,10 +31,14 @@ mod worker;
 mod world;
 
 pub use cluster::{Cluster, ClusterReport};
+pub use hostile::{Choices, Siege, SiegeReport};
 pub use run::{Report, Simulation};
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -56,6 +63,17 @@ mod tests {
         }
         assert!(finished.iter().all(|&count| count > 0), "every end is reached: {finished:?}");
         assert!(lost_links > 0 && repeated > 0, "links are lost, and tasks repeated");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+
+        #[test]
+        fn no_peer_can_harm_an_engine_or_its_other_peers(
+            bytes in vec(any::<u8>(), 0..3_000), is_lease: bool,
+        ) {
+            Siege::new(is_lease).run(Choices::new(&bytes));
+        }
     }
 
     #[test]

@@ -103,6 +103,11 @@ pub(super) trait GuestWork: LinkHome {
         let message = TaskMessage::read(body)?;
         let Some(link) = self.links().get(peer) else { return Ok(()) };
         let (theirs, attempt, epoch) = (message.task, message.attempt, link.epoch);
+        // Of two with one name only the second would be known, and the first would outlive its peer.
+        let before = link.guests.get(&theirs).and_then(|&place| self.guests().get(place));
+        if before.is_some_and(|guest| !self.core().is_final(guest.ours)) {
+            return Err(LinkError::Again(theirs));
+        }
         let function = self.port().peer_function(peer, message.function);
         let function = function.ok_or(LinkError::Undefined(message.function))?;
         let place = self.parts().guests.reserve();

@@ -86,6 +86,9 @@ pub enum LinkError {
     /// A task of a function that it never told of.
     #[error("it sent a task of {0}, which it has not defined")]
     Undefined(FunctionId),
+    /// A task in the place of one that runs.
+    #[error("it sent {0} again, which it has sent and was not answered")]
+    Again(TaskId),
 }
 
 impl LinkError {

@@ -11,7 +11,8 @@
 //! side; results are those of runs that happened, and dependants saw the same. Checked at the end: no task without a final
 //! state, no lease, no process.
 //!
-//! Not simulated: bytes that are damaged (fuzzing does that), memory that runs out, threads that interleave within a step.
+//! Not simulated: peers that lie ([`crate::Siege`] does), bytes that are damaged (fuzzing does that), memory that runs out,
+//! threads that interleave within a step.
 
 mod breaks;
 mod channel;

@@ -1,0 +1,348 @@
+//! A peer that says anything: messages that can be read, in any order, about tasks that are there or not; now and then
+//! chunks that no session has.
+
+use gristmill_core::{Attempt, Epoch, FunctionId, SlotId, TaskId};
+use gristmill_transport::{Channel, ChunkHead};
+use gristmill_wire::peer::{
+    AnswerMessage, Ask, Beat, BlobMessage, Control, Definition, EndKind, Grant, LossFrame,
+    MessageKind, Messages, ParentResult, Parted, Piece, Shortfall, TaskLimits, TaskMessage,
+};
+use gristmill_wire::{BlobName, ContextId, Demand, Digest, Span, Temperature};
+
+use super::wire::Wire;
+
+/// What is chosen: numbers off the front of some bytes. What is missing reads as zero.
+#[derive(Debug)]
+pub struct Choices<'a>(&'a [u8]);
+
+impl<'a> Choices<'a> {
+    /// Of these bytes.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// Whether nothing is left to choose.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn byte(&mut self) -> u8 {
+        let (first, rest) = self.0.split_first().unwrap_or((&0, &[]));
+        self.0 = rest;
+        *first
+    }
+
+    pub(super) fn below(&mut self, count: u8) -> u8 {
+        self.byte() % count
+    }
+
+    pub(super) fn is_chosen(&mut self) -> bool {
+        self.byte() & 1 != 0
+    }
+
+    /// A number that hurts where numbers can hurt, or a small one.
+    fn number(&mut self) -> u64 {
+        match self.byte() {
+            0xff => u64::MAX,
+            0xfe => u64::MAX / 2,
+            0xfd => u64::from(u32::MAX),
+            0xfc => 1 << 40,
+            0xfb => u64::from_le_bytes(std::array::from_fn(|_| self.byte())),
+            small => small.into(),
+        }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "any number will do")]
+    fn half(&mut self) -> u32 {
+        self.number() as u32
+    }
+
+    fn bytes(&mut self) -> &'a [u8] {
+        let (taken, rest) = self.0.split_at(usize::from(self.byte() % 32).min(self.0.len()));
+        self.0 = rest;
+        taken
+    }
+
+    fn text(&mut self) -> String {
+        String::from_utf8_lossy(self.bytes()).into_owned()
+    }
+}
+
+/// Functions that it defines first.
+const FUNCTIONS: u8 = 4;
+/// A chunk that is whole, and a piece of a message.
+const WHOLE: u8 = 1;
+const PIECE: u8 = 2;
+
+/// The other end of a hostile peer's link.
+pub(super) struct Liar {
+    channel: Wire,
+    sent: u64,
+    received: u64,
+    /// Tasks that it was sent: to answer them is believed.
+    pub tasks: Vec<(TaskId, Attempt)>,
+    chunk: Vec<u8>,
+}
+
+impl Liar {
+    pub fn new(channel: Wire) -> Self {
+        let mut liar = Self { channel, sent: 0, received: 0, tasks: Vec::new(), chunk: Vec::new() };
+        let mut out = Vec::new();
+        for function in (0..FUNCTIONS).map(|id| FunctionId(id.into())) {
+            Definition { function, definition: b"code", name: b"f" }.write(&mut out);
+        }
+        liar.send(&out);
+        liar
+    }
+
+    /// Sends messages as its session has it.
+    pub fn send(&mut self, out: &[u8]) {
+        self.send_as(WHOLE, out);
+    }
+
+    fn send_as(&mut self, kind: u8, out: &[u8]) {
+        self.sent += 1;
+        let head = ChunkHead { kind, sequence: self.sent, acknowledged: self.received };
+        let _ = self.channel.send(head, out);
+    }
+
+    /// Reads what it was sent, for what it can use of that; gives the tasks that it has seen for the first time.
+    pub fn listen(&mut self) -> Vec<TaskId> {
+        let first = self.tasks.len();
+        while let Ok(Some(head)) = self.channel.receive(&mut self.chunk) {
+            self.received = self.received.max(head.sequence);
+            for (kind, body) in Messages::new(&self.chunk).map_while(Result::ok) {
+                if kind == MessageKind::Task
+                    && let Ok(task) = TaskMessage::read(body)
+                {
+                    self.tasks.push((task.task, task.attempt));
+                }
+            }
+        }
+        self.tasks[first..].iter().map(|&(task, _)| task).collect()
+    }
+
+    /// Says something.
+    pub fn speak(&mut self, choices: &mut Choices<'_>) {
+        let mut out = Vec::new();
+        for _ in 0..=choices.below(3) {
+            self.message(choices, &mut out);
+        }
+        let kind = if choices.byte() == 1 { PIECE } else { WHOLE };
+        let head = |sequence, acknowledged| ChunkHead { kind, sequence, acknowledged };
+        let odd = match choices.byte() {
+            1 => head(choices.number(), self.received),
+            2 => head(self.sent + 1, choices.number()),
+            3 => head(0, self.received),
+            4 => return self.send_as(kind, choices.bytes()),
+            _ => return self.send_as(kind, &out),
+        };
+        let _ = self.channel.send(odd, &out);
+    }
+
+    fn task(&self, choices: &mut Choices<'_>) -> (TaskId, Attempt) {
+        let place = usize::from(choices.byte());
+        if let Some(&task) = self.tasks.get(place % 16).filter(|_| place < 200) {
+            return task;
+        }
+        let word = if choices.is_chosen() { choices.number() } else { choices.below(6).into() };
+        (TaskId::from_word(word), Attempt(choices.below(3)))
+    }
+
+    fn message(&self, choices: &mut Choices<'_>, out: &mut Vec<u8>) {
+        match choices.below(24) {
+            0..=4 => self.write_task(choices, out),
+            5..=9 => self.write_answer(choices, out),
+            10..=12 => define(choices, out),
+            13 => drop(beat(choices).write(out)),
+            14 if choices.below(64) == 1 => write_rare(choices, out),
+            15 if choices.below(64) == 1 => write_blob(choices, out),
+            _ => drop(self.control(choices).write(out)),
+        }
+    }
+
+    fn write_task(&self, choices: &mut Choices<'_>, out: &mut Vec<u8>) {
+        let (task, attempt) = self.task(choices);
+        let name = (task, function(choices), attempt);
+        let limits = choices.is_chosen().then(|| limits(choices));
+        let count = u16::from(choices.below(6).saturating_sub(2));
+        TaskMessage::write(out, name, limits.as_ref(), (count, choices.is_chosen()), |out| {
+            for _ in 0..count {
+                if choices.is_chosen() {
+                    let (parent, attempt) = self.task(choices);
+                    ParentResult::put_task(out, parent, attempt);
+                } else {
+                    put_payload(choices, out);
+                }
+            }
+            put_payload(choices, out);
+        });
+    }
+
+    fn write_answer(&self, choices: &mut Choices<'_>, out: &mut Vec<u8>) {
+        const ENDS: [EndKind; 9] = [
+            EndKind::Returned,
+            EndKind::Raised,
+            EndKind::Stopped,
+            EndKind::Expired,
+            EndKind::TimedOut,
+            EndKind::Killed,
+            EndKind::Unstarted,
+            EndKind::Lost,
+            EndKind::TooDeep,
+        ];
+        let (task, attempt) = self.task(choices);
+        let end = ENDS[usize::from(choices.below(9))];
+        let message = AnswerMessage {
+            task,
+            attempt,
+            end,
+            started_ns: choices.number(),
+            claimed_before: Span::from_bits(choices.half()),
+            ran: Span::from_bits(choices.half()),
+            published_after: Span::from_bits(choices.half()),
+            temperature: Temperature::from_byte(choices.byte()),
+            payload: Parted::default(),
+            loss: (end == EndKind::Lost).then(|| loss(choices)),
+        };
+        message.write(out, |out| put_payload(choices, out));
+    }
+
+    fn control(&self, choices: &mut Choices<'_>) -> Control {
+        let (task, attempt) = self.task(choices);
+        match choices.below(32) {
+            0..=4 => Control::Stop { task, attempt, grace_ns: choices.number() },
+            5..=9 => Control::Withdraw { task, attempt },
+            10..=13 => Control::Kept { task, attempt },
+            14..=16 => Control::Recall { count: choices.half() },
+            17..=19 => Control::Recalled,
+            20..=22 => Control::Want { count: choices.half() },
+            23 => Control::Extend { duration_ns: choices.number() },
+            24..=26 => Control::Lasts { duration_ns: choices.number() },
+            27 => Control::Drain { text: choices.text() },
+            28..=30 => Control::Drained,
+            _ if choices.below(8) > 0 => Control::Recalled,
+            _ if choices.is_chosen() => Control::End { text: choices.text() },
+            _ => Control::Refuse { text: choices.text() },
+        }
+    }
+}
+
+fn put_payload(choices: &mut Choices<'_>, out: &mut Vec<u8>) {
+    let count = usize::from(choices.below(8).saturating_sub(5));
+    Parted::put_head(out, choices.bytes(), count);
+    for _ in 0..count {
+        if choices.byte() == 1 {
+            Parted::put_name(out, &blob_name(choices));
+        } else {
+            let bytes = choices.bytes();
+            Parted::put_part(out, bytes.len(), |space| space.copy_from_slice(bytes));
+        }
+    }
+}
+
+fn limits(choices: &mut Choices<'_>) -> TaskLimits {
+    TaskLimits {
+        deadline_left_ns: choices.number(),
+        timeout_ns: choices.number(),
+        grace_ns: choices.number(),
+        priority: choices.half().cast_signed(),
+        context: ContextId(choices.half()),
+        demand: if choices.is_chosen() {
+            Demand::from_words(std::array::from_fn(|_| choices.number()))
+        } else {
+            Demand::default()
+        },
+    }
+}
+
+fn loss(choices: &mut Choices<'_>) -> LossFrame {
+    LossFrame {
+        cause: if choices.byte() == 1 { 7 } else { 1 + choices.below(6) },
+        number: choices.half().cast_signed(),
+        pid: choices.half(),
+        slot: SlotId(choices.byte().into()),
+        epoch: Epoch(choices.half()),
+        oom: choices.is_chosen(),
+        is_bystander: choices.is_chosen(),
+        detail: choices.text(),
+    }
+}
+
+fn beat(choices: &mut Choices<'_>) -> Beat {
+    Beat {
+        sent_ns: choices.number(),
+        echo_ns: choices.number(),
+        held_ns: choices.number(),
+        waiting: choices.half(),
+        running: choices.half(),
+        workers: choices.half(),
+        busy_ns: choices.number(),
+    }
+}
+
+/// One of its functions as a rule.
+fn function(choices: &mut Choices<'_>) -> FunctionId {
+    let known = FunctionId(choices.below(FUNCTIONS).into());
+    if choices.byte() == 1 { FunctionId(choices.half()) } else { known }
+}
+
+fn define(choices: &mut Choices<'_>, out: &mut Vec<u8>) {
+    let function = function(choices);
+    let (definition, name) = (choices.bytes(), choices.bytes());
+    Definition { function, definition, name }.write(out);
+}
+
+fn blob_name(choices: &mut Choices<'_>) -> BlobName {
+    BlobName { digest: Digest([choices.below(4); 32]), size: choices.number() }
+}
+
+fn write_blob(choices: &mut Choices<'_>, out: &mut Vec<u8>) {
+    let (name, text) = (blob_name(choices), choices.text());
+    let digest = name.digest;
+    let message = match choices.below(7) {
+        0 => BlobMessage::Open { port: choices.byte().into() },
+        1 => BlobMessage::Need {
+            name,
+            received: choices.number(),
+            shortfall: Shortfall::Wrong,
+            text,
+        },
+        2 => BlobMessage::Have { digest, fetched: choices.number() },
+        3 => BlobMessage::Dropped { digest, text },
+        4 => BlobMessage::Fetch { name, address: text },
+        5 => BlobMessage::Received { digest },
+        _ => {
+            let (offset, bytes) = (choices.number(), choices.bytes());
+            Piece::write(out, (digest, offset), bytes.len(), |space| space.copy_from_slice(bytes));
+            return;
+        }
+    };
+    message.write(out);
+}
+
+/// What is said once, before there is a lease, and ends a link.
+fn write_rare(choices: &mut Choices<'_>, out: &mut Vec<u8>) {
+    let lease = choices.number();
+    if choices.is_chosen() {
+        Grant { lease, ..Grant::NOTHING }.write(out);
+    } else {
+        Ask {
+            lease,
+            workers: choices.half(),
+            tasks_per_worker: 0,
+            expiry_ns: 1,
+            beat_ns: 1,
+            duration_ns: choices.number(),
+            memory: choices.number(),
+            gpus: choices.half(),
+            blob_limits: [0; 2],
+            spawns_fresh: false,
+            program: Vec::new(),
+            world: Vec::new(),
+        }
+        .write(out);
+    }
+}

@@ -1,0 +1,275 @@
+//! An engine with an honest peer and hostile ones, from the first message to the last task.
+
+use std::collections::BTreeMap;
+
+use gristmill_client::{Link, LinkWork, Links, NewLink};
+use gristmill_core::{
+    Budgets, FunctionId, Origin, Outcome, Payload, SlotId, Status, Submission, TaskId, TaskOptions,
+};
+use gristmill_wire::PeerId;
+use gristmill_wire::peer::Grant;
+
+use super::engine::Engine;
+use super::honest::Honest;
+use super::liar::{Choices, Liar};
+use super::wire::{Wire, wire};
+use super::workers::{Deed, act, bytes_of};
+
+/// Turns in which everything has to end once nobody lies any more: more than any siege has tasks.
+const TURNS_MAX: usize = 20_000;
+/// Silence for which a link is given up: the honest peer is heard each turn.
+const EXPIRY_NS: u64 = 1_000_000;
+
+/// What a siege did.
+#[derive(Debug, Clone, Default)]
+pub struct SiegeReport {
+    /// Links that hostile peers had.
+    pub liars: usize,
+    /// What ended links, in words.
+    pub endings: Vec<String>,
+    /// The engine's own tasks.
+    pub tasks: usize,
+    /// Of these, those that a hostile peer was sent at some time.
+    pub tainted: usize,
+}
+
+/// An engine, a peer that keeps to the protocol, and one after the other that does not.
+///
+/// Checked at each step: the graph is whole, no task becomes final twice, the honest peer hears what it should. Checked at
+/// the end, when hostile peers are gone: each task is final, with the right result unless a hostile peer had it; nothing is
+/// kept of anybody.
+///
+/// Hostile is what can be read: all else is refused before, and fuzzed there. Not here: blobs, whose messages this engine
+/// refuses.
+pub struct Siege {
+    engine: Engine,
+    honest: Honest,
+    liar: Option<(PeerId, Liar)>,
+    is_lease: bool,
+    function: FunctionId,
+    /// The engine's own tasks, and whether a hostile peer was sent them.
+    own: BTreeMap<TaskId, bool>,
+    numbers: BTreeMap<TaskId, u64>,
+    report: SiegeReport,
+}
+
+/// Both ends of a connection: one for the engine.
+fn connect(name: &str, grant: Grant) -> (NewLink, Wire) {
+    let (ours, theirs) = wire();
+    let (channel, labels, name) = (Box::new(ours), String::new(), name.to_owned());
+    let new =
+        NewLink { name, channel, beat_ns: EXPIRY_NS / 8, expiry_ns: EXPIRY_NS, grant, labels };
+    (new, theirs)
+}
+
+/// A link whose engine is played.
+fn far_link(channel: Wire) -> Link {
+    let mut links = Links::new(None, false);
+    let (peer, ..) = links.insert(connect("far", Grant::NOTHING).0, 0);
+    let mut link = links.remove(peer, 0).expect("it was just taken in");
+    link.resume(Box::new(channel), 0).expect("nothing was sent");
+    link
+}
+
+impl Siege {
+    /// Of a lease's engine, or of a program's.
+    #[must_use]
+    pub fn new(is_lease: bool) -> Self {
+        let mut engine = Engine::new(is_lease);
+        let (new, theirs) = connect("honest", Self::grant(is_lease));
+        engine.attach(new);
+        let honest = Honest::new(far_link(theirs));
+        let function = engine.lanes.functions.define(b"own", "own");
+        Self {
+            engine,
+            honest,
+            liar: None,
+            is_lease,
+            function,
+            own: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            report: SiegeReport::default(),
+        }
+    }
+
+    const fn grant(is_lease: bool) -> Grant {
+        if is_lease { Grant::NOTHING } else { Grant { workers: 2, ..Grant::NOTHING } }
+    }
+
+    /// Has all that is chosen happen.
+    ///
+    /// # Panics
+    /// When something does not hold that must.
+    pub fn run(mut self, mut choices: Choices<'_>) -> SiegeReport {
+        while !choices.is_over() {
+            self.step(&mut choices);
+            self.turn();
+        }
+        // Those that lie are cut off, and silent for long enough.
+        self.liar = None;
+        for _ in 0..TURNS_MAX {
+            if self.is_over() {
+                return self.check_end();
+            }
+            self.work(&Deed::Answers);
+            self.turn();
+        }
+        let Engine { core, endings, .. } = &self.engine;
+        let peers: Vec<_> = core.peer_stats().collect();
+        panic!("tasks hang: {:?}, {peers:?}, {endings:?}", core.stats());
+    }
+
+    fn step(&mut self, choices: &mut Choices<'_>) {
+        match choices.below(8) {
+            0 if self.is_lease => self.honest.submit(),
+            0 => self.submit(Origin::External),
+            1 if self.is_lease => {
+                let deed = [Deed::Starts, Deed::Answers, Deed::Answers, Deed::Dies];
+                self.work(&deed[usize::from(choices.below(4))]);
+            }
+            2 if self.is_lease => self.submit_nested(),
+            _ => self.lie(choices),
+        }
+    }
+
+    fn lie(&mut self, choices: &mut Choices<'_>) {
+        let is_there = |peer: PeerId| self.engine.lanes.links.get(peer).is_some();
+        if self.liar.as_ref().is_none_or(|(peer, _)| !is_there(*peer)) {
+            let (new, theirs) = connect("liar", Self::grant(self.is_lease));
+            let peer = self.engine.attach(new);
+            self.liar = Some((peer, Liar::new(theirs)));
+            self.report.liars += 1;
+        }
+        let Some((_, liar)) = &mut self.liar else { return };
+        liar.speak(choices);
+    }
+
+    fn submit(&mut self, origin: Origin) {
+        let number = self.own.len() as u64;
+        let budgets = Some(Budgets { loss_retries: 9, ..Budgets::default() });
+        let options = TaskOptions { budgets, ..TaskOptions::default() };
+        self.engine.lanes.functions.use_again(self.function);
+        let submission = Submission {
+            function: self.function,
+            payload: Payload::copy_from(&number.to_le_bytes()),
+            handle: self.function.0.into(),
+            submitted_ticks: self.engine.lanes.now,
+            parents: &[],
+            options: Some(&options),
+            origin,
+        };
+        let Engine { core, lanes, .. } = &mut self.engine;
+        let task = core.submit(submission, lanes.now, lanes).expect("there is room");
+        self.own.insert(task, false);
+        self.numbers.insert(task, number);
+    }
+
+    /// A task that runs here submits another one.
+    fn submit_nested(&mut self) {
+        let slots = self.engine.lanes.workers.slots();
+        let running = |slot| Some((slot, self.engine.lanes.workers.running(slot)?));
+        if let Some((slot, parent)) = slots.map(SlotId).find_map(running) {
+            self.submit(Origin::Nested { slot, parent });
+        }
+    }
+
+    /// All workers do something.
+    fn work(&mut self, deed: &Deed) {
+        for slot in self.engine.lanes.workers.slots().map(SlotId) {
+            let Engine { core, lanes, .. } = &mut self.engine;
+            let now = lanes.now;
+            act((core, lanes), slot, deed, now, |lanes| &mut lanes.workers);
+        }
+    }
+
+    fn turn(&mut self) {
+        self.engine.turn();
+        self.honest.turn();
+        if let Some((_, liar)) = &mut self.liar {
+            for task in liar.listen() {
+                if let Some(is_tainted) = self.own.get_mut(&task) {
+                    *is_tainted = true;
+                }
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let is_final = |task: &TaskId| self.engine.lanes.finals.get(*task).is_some();
+        let links = &self.engine.lanes.links;
+        let count = links.peers().filter(|&peer| links.get(peer).is_some()).count();
+        count == 1
+            && self.own.keys().all(is_final)
+            && self.honest.is_idle()
+            && self.engine.guests.count() == 0
+            && !self.engine.lanes.workers.is_busy()
+    }
+
+    fn check_end(mut self) -> SiegeReport {
+        for (&task, &is_tainted) in &self.own {
+            let view = self.engine.core.task(task).expect("it was not released");
+            let is_right = match view.outcome {
+                Some(Outcome::Returned(payload)) => {
+                    bytes_of(payload) == self.numbers[&task].to_le_bytes()
+                }
+                // A worker here died, or the task that submitted it ended first.
+                _ => self.is_lease && view.status != Some(Status::Failed),
+            };
+            assert!(is_right || is_tainted, "{task} ended wrong: {:?}", view.status);
+        }
+        self.own.keys().for_each(|&task| self.engine.core.release(task));
+        self.engine.turn();
+        assert_eq!(self.engine.core.record_count(), 0, "nothing is kept of tasks");
+        let honest = usize::from(self.is_lease);
+        let count = self.engine.lanes.functions.used_count();
+        assert!(count <= 1 + honest, "{count} functions are kept");
+        self.report.endings = self.engine.endings;
+        self.report.tasks = self.own.len();
+        self.report.tainted = self.own.values().filter(|&&is_tainted| is_tainted).count();
+        self.report
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gristmill_core::Attempt;
+    use gristmill_wire::Demand;
+    use gristmill_wire::peer::{Parted, TaskLimits, TaskMessage};
+
+    use super::*;
+
+    /// A task that no node here has room for, sent so often under one name; what ended the link, once its peer is gone.
+    fn send_often(count: usize) -> Vec<String> {
+        let mut siege = Siege::new(false);
+        let (new, theirs) = connect("liar", Siege::grant(false));
+        let peer = siege.engine.attach(new);
+        let mut liar = Liar::new(theirs);
+        let limits = TaskLimits {
+            deadline_left_ns: u64::MAX,
+            timeout_ns: u64::MAX,
+            grace_ns: 1,
+            priority: 0,
+            context: Default::default(),
+            demand: Demand { cores: 9, ..Demand::NONE },
+        };
+        let mut out = Vec::new();
+        for _ in 0..count {
+            let name = (TaskId::new(1, 1), FunctionId(0), Attempt(0));
+            TaskMessage::write(&mut out, name, Some(&limits), (0, false), |out| {
+                Parted::put_plain(out, b"");
+            });
+        }
+        liar.send(&out);
+        siege.liar = Some((peer, liar));
+        siege.run(Choices::new(&[])).endings
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_task_whose_peer_sent_it_twice() {
+        assert!(send_often(1)[0].starts_with("it was not heard"));
+        assert_eq!(
+            send_often(2),
+            ["it sent task 1.1 again, which it has sent and was not answered"]
+        );
+    }
+}
