@@ -67,6 +67,12 @@ impl Dials {
         self.0[place].try_later(now);
     }
 
+    /// It was not known where an address leads, and now is.
+    pub fn try_now(&mut self, place: usize, now: u64) {
+        self.0[place].is_under_way = false;
+        self.0[place].next_at = now;
+    }
+
     /// There is a connection to the address at a place, if it is one of these.
     pub fn met(&mut self, place: Option<usize>) {
         if let Some(place) = place {

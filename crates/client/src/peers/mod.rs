@@ -19,6 +19,7 @@ mod intake;
 mod link;
 mod links;
 mod meeting;
+mod names;
 mod porter;
 mod reception;
 mod sending;

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use gristmill_transport::{
     Accepted, ChannelError, Connector, Handshake, Identity, Interest, Listener, Sleeper, Waker,
-    resolve,
 };
 use gristmill_wire::peer::{Greeting, MessageKind};
 
 use super::dials::Dials;
 use super::meeting::{Conversation, Meeting, Step};
+use super::names::Names;
 
 /// How long a meeting may take, from the first packet to the lease.
 const MEETING_NS: u64 = 10_000_000_000;
@@ -77,6 +77,7 @@ pub struct Reception {
     next_token: u64,
     /// The addresses that are dialled.
     pub dials: Dials,
+    names: Names,
     /// As many meetings are under way as may be.
     is_full: bool,
 }
@@ -102,6 +103,7 @@ impl Reception {
         Ok(Self {
             connector: Connector::new(identity),
             listener,
+            names: Names::new(dial.len(), sleeper.waker()),
             sleeper,
             meetings: HashMap::new(),
             next_token: 0,
@@ -169,15 +171,32 @@ impl Reception {
     }
 
     fn dial(&mut self, host: &mut impl Host, now: u64) {
-        while let Some((place, lease)) = self.dials.next_due(now) {
-            match connect(&self.connector, self.dials.address(place), now + MEETING_NS) {
-                Ok(handshake) => self.enter(handshake, Some(place), lease, now),
-                Err(error) => {
-                    self.dials.try_later(place, now);
-                    host.failed(self.dials.address(place), &error.to_string());
-                }
+        for (place, found) in self.names.news() {
+            match found {
+                Ok(()) => self.dials.try_now(place, now),
+                Err(error) => self.dial_failed(place, &error, host, now),
             }
         }
+        while let Some((place, lease)) = self.dials.next_due(now) {
+            let address = self.names.next(place, self.dials.address(place));
+            // It goes on when its name was looked up.
+            let Some(address) = address else { continue };
+            match self.connector.connect(address, now + MEETING_NS) {
+                Ok(handshake) => self.enter(handshake, Some(place), lease, now),
+                Err(error) => self.dial_failed(place, &error, host, now),
+            }
+        }
+    }
+
+    fn dial_failed(&mut self, place: usize, error: &ChannelError, host: &mut impl Host, now: u64) {
+        self.try_later(place, now);
+        host.failed(self.dials.address(place), &error.to_string());
+    }
+
+    /// Nothing came of an address: another one, if there are several, another time.
+    fn try_later(&mut self, place: usize, now: u64) {
+        self.names.failed(place, self.dials.address(place));
+        self.dials.try_later(place, now);
     }
 
     fn enter(&mut self, handshake: Handshake, dial: Option<usize>, lease: u64, now: u64) {
@@ -231,7 +250,7 @@ impl Reception {
                 }
                 Turn::Failed(talk, text) => {
                     if let Some(place) = dial {
-                        self.dials.try_later(place, now);
+                        self.try_later(place, now);
                     }
                     host.failed(talk.name(), &text);
                     return None;
@@ -246,15 +265,6 @@ impl Reception {
             let _ = self.sleeper.unwatch(descriptor);
         }
     }
-}
-
-fn connect(
-    connector: &Connector,
-    address: &str,
-    deadline_ns: u64,
-) -> Result<Handshake, ChannelError> {
-    let mut found = resolve(address)?;
-    connector.connect(found.swap_remove(0), deadline_ns)
 }
 
 /// Why there is no reception.
@@ -275,6 +285,48 @@ impl ReceptionError {
         match self {
             Self::Listen(_) => "reception_listen",
             Self::System(_) => "reception_system",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv6Addr, TcpListener};
+    use std::sync::Arc;
+
+    use gristmill_transport::Fleet;
+
+    use super::*;
+
+    /// A host to whom nobody comes.
+    struct Nobody;
+
+    impl Host for Nobody {
+        fn open(&mut self, _: &mut Talk) {}
+
+        fn said(&mut self, talk: Talk, _: (MessageKind, &[u8]), _: u64) -> Turn {
+            Turn::Failed(Box::new(talk), String::new())
+        }
+
+        fn failed(&mut self, _: &str, _: &str) {}
+    }
+
+    #[test]
+    fn a_name_is_dialled_where_somebody_listens() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        listener.set_nonblocking(true).expect("it can be");
+        let there = listener.local_addr().expect("it is bound");
+        let deaf = SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), there.port());
+        let identity = Identity::of_client(&Fleet::generate().expect("random numbers").client);
+        let dial = [format!("node:{}", there.port())];
+        let mut reception = Reception::new(identity, None, &dial).expect("descriptors");
+        let waker = reception.sleeper.waker();
+        reception.names = Names::with(1, waker, Arc::new(move |_: &str| Ok(vec![deaf, there])));
+        let mut now = 1;
+        while listener.accept().is_err() {
+            reception.attend(&mut Nobody, now);
+            now = reception.dials.next_at().clamp(now, now + SLEEP_MAX_NS);
+            reception.sleep(now, now + 1_000_000);
         }
     }
 }
