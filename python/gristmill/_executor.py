@@ -47,7 +47,8 @@ class Executor(_native.Engine, concurrent.futures.Executor):
 
     :param max_workers: worker processes; the cores this process may use (affinity and cgroup) if not given.
     :param initializer: called in each worker before its first task. When it raises, the executor is broken and every
-        task fails with ``StartError``.
+        task fails with ``StartError``. With ``nodes`` a node where it raises gets nothing more; the executor is broken
+        when it has raised on all.
     :param initargs: arguments of the initializer.
     :param max_tasks_per_child: a worker is replaced after this many tasks; never if not given.
     :param start: ``"fork"`` forks workers from a warm single-threaded zygote; ``"spawn"`` starts an interpreter each.

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from gristmill import Executor
 from gristmill._nodes.local import LocalNodes
+
+COMMAND = [sys.executable, "-m", "gristmill._cli"]
 
 MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
 
@@ -48,6 +54,32 @@ def make_nodes() -> Iterator[MakeNodes]:
     yield make
     for executor in made:
         executor.shutdown(cancel_futures=True)
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> tuple[str, str]:
+    """The files of a client's and its nodes' keys."""
+    made = subprocess.run([*COMMAND, "key", tmp_path], capture_output=True, text=True, check=True)
+    client, node = made.stdout.split()
+    assert os.stat(client).st_mode & 0o777 == os.stat(node).st_mode & 0o777 == 0o600
+    return client, node
+
+
+@pytest.fixture
+def start_node() -> Iterator[Callable[..., str]]:
+    """Starts agents that listen; gives the address of each."""
+    running: list[subprocess.Popen[str]] = []
+
+    def start(key: str, *options: str) -> str:
+        command = [*COMMAND, "node", "--listen", "127.0.0.1:0", "--key", key, *options]
+        running.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
+        said = running[-1].stderr.readline()  # type: ignore[union-attr]
+        return said.split()[-1]
+
+    yield start
+    for agent in running:
+        agent.terminate()
+        agent.communicate()
 
 
 @pytest.fixture(scope="module")

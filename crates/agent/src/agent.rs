@@ -24,12 +24,16 @@ pub enum Ending {
     Finished,
     /// It had no lease for too long; what went wrong last.
     Idle(String),
+    /// No client that it joins will ever have a use for it; what went wrong last.
+    Refused(String),
 }
 
 /// A node agent.
 pub struct Agent {
     reception: Reception,
     desk: Desk<Processes>,
+    /// Clients may come that it does not join.
+    listens: bool,
     patience: Option<Duration>,
     /// How long what runs may take to end before the node does.
     drain_ns: u64,
@@ -47,7 +51,7 @@ impl Agent {
         let identity = Identity::of_node(&options.key);
         let sibling = Identity::of_sibling(&options.key);
         let reception = Reception::new(identity, options.listen, &options.join)?;
-        let joins = !options.join.is_empty();
+        let (joins, listens) = (!options.join.is_empty(), options.listen.is_some());
         let AgentOptions { python, engine, name, capacity, labels, .. } = options;
         let AgentOptions { walltime, drain_time, patience, prepare, .. } = options;
         let (ends_at, memory) = (end_of(walltime), capacity.memory);
@@ -56,7 +60,7 @@ impl Agent {
         let processes = Processes { prepare, waker: reception.waker(), sibling, memory };
         let desk = Desk::new(facts, processes);
         let stop = Arc::new(AtomicBool::new(false));
-        Ok(Self { reception, desk, patience, drain_ns, ends_at, stop })
+        Ok(Self { reception, desk, listens, patience, drain_ns, ends_at, stop })
     }
 
     /// Where clients reach it, if they do.
@@ -130,6 +134,9 @@ impl Agent {
         if is_finished {
             return Some(Ending::Finished);
         }
+        if !self.listens && self.reception.dials.are_given_up() && self.desk.is_idle() {
+            return Some(Ending::Refused(self.desk.trouble.clone()));
+        }
         let patience = self.patience?;
         let is_idle = u128::from(idle_ns) >= patience.as_nanos();
         is_idle.then(|| Ending::Idle(self.desk.trouble.clone()))
@@ -161,6 +168,8 @@ const fn reason(ending: &Ending) -> &'static str {
     match ending {
         Ending::Stopped => "the node agent was stopped",
         Ending::TimeOver => "the time of the node is over",
-        Ending::Finished | Ending::Idle(_) => "the node agent has nothing more to do",
+        Ending::Finished | Ending::Idle(_) | Ending::Refused(_) => {
+            "the node agent has nothing more to do"
+        }
     }
 }

@@ -5,13 +5,15 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use gristmill_client::{
-    Conversation, Dials, Host, LinkOwner, NewLink, PeerNews, Talk, Turn, disagreement,
+    Conversation, Departure, Dials, Host, LinkOwner, NewLink, PeerNews, Redial, Talk, Trouble,
+    Turn, disagreement,
 };
 use gristmill_wire::peer::{Ask, Control, Grant, Greeting, MessageKind, Role};
 use gristmill_wire::{PeerId, WIRE_VERSION};
 
 use crate::Capacity;
 use crate::leases::Leases;
+use crate::orders::{FailedOrders, Order};
 
 /// The engine of a lease: it runs the lease's tasks, which come over a link.
 pub trait LeaseEngine: LinkOwner {
@@ -72,6 +74,7 @@ struct Tenant<E> {
     peer: PeerId,
     /// What the client is called.
     name: String,
+    order: Order,
 }
 
 /// What meetings are about.
@@ -80,6 +83,7 @@ pub struct Desk<H: Housing> {
     housing: H,
     leases: Leases,
     tenants: BTreeMap<u64, Tenant<H::Engine>>,
+    failed: FailedOrders,
     /// The addresses and leases of links that were just made.
     pub kept: Vec<(Option<usize>, u64)>,
     /// What went wrong last.
@@ -92,6 +96,7 @@ impl<H: Housing> Desk<H> {
         Self {
             leases: Leases::new(facts.capacity, facts.drain_ns),
             tenants: BTreeMap::new(),
+            failed: FailedOrders::default(),
             kept: Vec::new(),
             trouble: "no client came".to_owned(),
             facts,
@@ -133,9 +138,10 @@ impl<H: Housing> Desk<H> {
         if let Some(text) = disagreement(&theirs, Role::Client, own) {
             talk.meeting.say(|out| {
                 self.greeting(0).write(out);
-                Control::Refuse { text: text.clone() }.write(out);
+                Control::Refuse { text: text.clone(), is_final: true }.write(out);
             });
-            return Turn::Failed(Box::new(talk), text);
+            talk.theirs = Some(theirs);
+            return Turn::Failed(Box::new(talk), Trouble::lasting(text));
         }
         if talk.dial.is_none() {
             let greeting = self.greeting(theirs.lease);
@@ -154,16 +160,16 @@ impl<H: Housing> Desk<H> {
     }
 
     fn lease<M: Conversation>(&mut self, mut talk: Talk<M>, ask: &Ask, now: u64) -> Turn<M> {
-        let granted = self.leases.grant(ask, now).map_err(|refused| refused.to_string());
-        let started = granted.and_then(|grant| Ok((grant, self.housing.start(ask, &grant)?)));
-        let (grant, engine) = match started {
+        let order = Order::of(talk.name(), ask);
+        let (grant, engine) = match self.try_lease(order, ask, now) {
             Ok(started) => started,
-            Err(text) => {
+            Err(Trouble { text, is_final }) => {
                 self.leases.end(ask.lease);
                 talk.meeting.say(|out| {
-                    Control::Refuse { text: text.clone() }.write(out);
+                    Control::Refuse { text: text.clone(), is_final }.write(out);
                 });
-                return Turn::Failed(Box::new(talk), text);
+                // A client that is joined says itself when it has no use for this node any more: then it knows why.
+                return Turn::Failed(Box::new(talk), Trouble::passing(text));
             }
         };
         let ends_at = now.saturating_add(ask.duration_ns).min(self.facts.ends_at);
@@ -178,10 +184,26 @@ impl<H: Housing> Desk<H> {
             let (grant, labels) = (Grant::NOTHING, String::new());
             let link = NewLink { name: name.clone(), channel, beat_ns, expiry_ns, grant, labels };
             let peer = engine.attach(link);
-            self.tenants.insert(ask.lease, Tenant { engine, peer, name });
+            self.tenants.insert(ask.lease, Tenant { engine, peer, name, order });
             self.kept.push((dial, ask.lease));
         }
         Turn::Done
+    }
+
+    /// Begins a lease. Where no worker could be started for the same order another lease would end the same way.
+    fn try_lease(
+        &mut self,
+        order: Order,
+        ask: &Ask,
+        now: u64,
+    ) -> Result<(Grant, H::Engine), Trouble> {
+        if let Some(text) = self.failed.why(order) {
+            return Err(Trouble::lasting(text));
+        }
+        let grant = self.leases.grant(ask, now);
+        let grant = grant.map_err(|refused| Trouble::passing(refused.to_string()))?;
+        let engine = self.housing.start(ask, &grant).map_err(Trouble::passing)?;
+        Ok((grant, engine))
     }
 
     /// What became of links; says whether a client that was joined has finished.
@@ -191,21 +213,26 @@ impl<H: Housing> Desk<H> {
         for lease in leases {
             let news = self.tenants[&lease].engine.take_news();
             for one in news {
-                let (text, has_ended) = match one {
+                let (text, how) = match one {
                     PeerNews::Parted { .. } => {
-                        dials.redial(lease, false, now);
+                        dials.redial(lease, Redial::Resume, now);
                         continue;
                     }
                     PeerNews::Extend { peer, duration_ns } => {
                         self.extend(lease, peer, (duration_ns, now));
                         continue;
                     }
-                    PeerNews::Gone { text, has_ended, .. } => (text, has_ended),
+                    PeerNews::Gone { text, how, .. } => (text, how),
                 };
-                dials.redial(lease, true, now);
+                if how == Departure::Failed
+                    && let Some(tenant) = self.tenants.get(&lease)
+                {
+                    self.failed.note(tenant.order, &text);
+                }
+                dials.redial(lease, Redial::Anew, now);
                 self.end(lease, &text);
                 // One that was lost may be back when the network is.
-                is_finished |= self.facts.joins && has_ended;
+                is_finished |= self.facts.joins && how == Departure::Ended;
             }
         }
         is_finished
@@ -225,7 +252,7 @@ impl<H: Housing> Desk<H> {
     /// then. Clients that were joined are dialled for another lease.
     pub fn end_over(&mut self, dials: &mut Dials, now: u64) {
         for lease in self.leases.over(now) {
-            dials.redial(lease, true, now);
+            dials.redial(lease, Redial::Anew, now);
             self.end(lease, "the time of the lease is over");
         }
         for lease in self.leases.begin_drains(now) {
@@ -287,15 +314,18 @@ impl<H: Housing, M: Conversation> Host<M> for Desk<H> {
                 Err(error) => format!("it asks for nothing that can be read: {error}"),
             },
             other => match Control::read(other, body) {
-                Ok(Some(Control::Refuse { text } | Control::End { text })) => text,
+                Ok(Some(Control::Refuse { text, is_final })) => {
+                    return Turn::Failed(Box::new(talk), Trouble { text, is_final });
+                }
+                Ok(Some(Control::End { text })) => text,
                 _ => format!("it says {other:?} before it has a lease"),
             },
         };
-        Turn::Failed(Box::new(talk), text)
+        Turn::Failed(Box::new(talk), Trouble::passing(text))
     }
 
-    fn failed(&mut self, whom: &str, text: &str) {
-        self.trouble = format!("{whom}: {text}");
+    fn failed(&mut self, whom: &str, _dial: Option<usize>, trouble: &Trouble, _now: u64) {
+        self.trouble = format!("{whom}: {}", trouble.text);
     }
 }
 

@@ -11,6 +11,7 @@ mod agent;
 mod desk;
 mod leases;
 mod options;
+mod orders;
 mod tenant;
 
 pub use agent::{Agent, Ending};

@@ -43,10 +43,10 @@ pub use options::{ClientOptions, LinkUse, StartError};
 pub use outcome::{Ended, TagTimes, TaskLook};
 pub use outstanding::Outstanding;
 pub use peers::{
-    Conversation, Departure, Dials, Door, DoorOptions, Guests, Host, Link, LinkHome, LinkOwner,
-    LinkPort, LinkSizes, LinkWork, Links, Meeting, NewLink, Parts, PayloadStore, PeerNews,
-    PeerView, Porter, Reception, ReceptionError, Sending, Talk, Terms, Turn, disagreement,
-    is_guest,
+    Conversation, DepartedNode, Departure, Dials, Door, DoorOptions, Guests, Host, Link, LinkHome,
+    LinkOwner, LinkPort, LinkSizes, LinkWork, Links, Meeting, NewLink, Parts, PayloadStore,
+    PeerNews, PeerView, Porter, Reception, ReceptionError, Redial, Sending, Talk, Terms, Told,
+    Trouble, Turn, disagreement, is_guest,
 };
 pub use results::{CallResult, CallValue, Results};
 pub use tree::{INTERRUPT_SIGNAL, THREADED_EXIT_CODE};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gristmill_agent::{Agent, AgentOptions, Capacity, Ending};
-use gristmill_client::{BlobTraffic, Door, DoorOptions, PeerView};
+use gristmill_client::{BlobTraffic, Door, DoorOptions, PeerView, Told};
 use gristmill_sync::atomic::Ordering;
 use gristmill_sync::clock::monotonic_ns;
 use gristmill_transport::{ClientKey, KeyError, NodeKey, resolve};
@@ -87,9 +87,9 @@ fn end_of(seconds: Option<f64>) -> u64 {
 #[pymethods]
 impl Engine {
     /// Lets nodes in: those that join at `listen`, and those at the addresses of `dial`. Gives the address where they
-    /// join, if they may.
+    /// join, if they may. `told` is called with the name of each node that has failed for good, and why.
     #[expect(clippy::too_many_arguments, reason = "they come one by one from Python")]
-    #[pyo3(signature = (fleet, world, *, listen, dial, name, directory, workers, tasks_per_worker, spawn, memory, gpus, duration_s, blob_memory, blob_disk, beat_s, expiry_s))]
+    #[pyo3(signature = (fleet, world, *, listen, dial, name, directory, workers, tasks_per_worker, spawn, memory, gpus, duration_s, blob_memory, blob_disk, beat_s, expiry_s, nodes_max, told))]
     fn _open_door(
         &self,
         py: Python<'_>,
@@ -109,6 +109,8 @@ impl Engine {
         blob_disk: Option<u64>,
         beat_s: f64,
         expiry_s: f64,
+        nodes_max: Option<usize>,
+        told: Py<PyAny>,
     ) -> PyResult<Option<String>> {
         let client =
             self.client().ok_or_else(|| PyRuntimeError::new_err("the engine has not started"))?;
@@ -130,7 +132,19 @@ impl Engine {
         let listen = listen.map(address).transpose()?;
         let key = fleet.client.clone();
         let ends_at_ns = end_of(duration_s);
-        let options = DoorOptions { key, listen, dial, ask, python, engine, name, ends_at_ns };
+        let told = teller(told);
+        let options = DoorOptions {
+            key,
+            listen,
+            dial,
+            ask,
+            python,
+            engine,
+            name,
+            ends_at_ns,
+            nodes_max,
+            told,
+        };
         let door = Door::open(client, options)
             .map_err(|failure| error::named(py, "StartError", &failure.to_string()))?;
         let address = door.address.map(|address| address.to_string());
@@ -154,6 +168,11 @@ impl Engine {
         if let Some(client) = self.client() {
             py.detach(|| client.give_up_workers(text));
         }
+    }
+
+    /// Whether no worker can be had any more.
+    fn _is_broken(&self) -> bool {
+        self.client().is_some_and(|client| client.failure().is_some())
     }
 
     /// Asks nodes, those that are there and those to come, to last for so long from now on.
@@ -205,6 +224,17 @@ impl Engine {
         let peers = self.client().map(|client| client.peers()).unwrap_or_default();
         peers.into_iter().map(|peer| describe(py, &peer)).collect()
     }
+}
+
+/// What calls `told` with a node's name and what is wrong with it; not once the interpreter ends.
+fn teller(told: Py<PyAny>) -> Told {
+    Box::new(move |name, text| {
+        Python::try_attach(|py| {
+            if let Err(error) = told.call1(py, (name, text)) {
+                error.write_unraisable(py, None);
+            }
+        });
+    })
 }
 
 /// What is told of bytes of blobs.
@@ -312,5 +342,6 @@ pub fn run_agent(
         Ending::TimeOver => ("time over".to_owned(), String::new()),
         Ending::Finished => ("finished".to_owned(), String::new()),
         Ending::Idle(text) => ("idle".to_owned(), text),
+        Ending::Refused(text) => ("refused".to_owned(), text),
     })
 }

@@ -41,4 +41,4 @@ pub use task::{
 pub use temperature::Temperature;
 
 /// The version of every layout in this crate; two ends with different versions refuse each other.
-pub const WIRE_VERSION: u32 = 1;
+pub const WIRE_VERSION: u32 = 2;

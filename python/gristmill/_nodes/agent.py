@@ -120,7 +120,7 @@ def _add_times(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
-    """Runs the agent; gives its exit status: 0 when its client has finished, 1 when none came."""
+    """Runs the agent; gives its exit status: 0 when its client has finished, 1 when none came or has a use for it."""
     begun_at = time.monotonic()
     if not options.join and options.listen is None:
         parser.error("name a client with --join, or an address with --listen")
@@ -153,7 +153,7 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         return 130
     except (ValueError, OSError) as error:
         parser.error(str(error))
-    if why == "idle":
+    if why in ("idle", "refused"):
         print(f"gristmill node {name}: gave up: {trouble}", file=sys.stderr)
         return 1
     return 0

@@ -32,6 +32,7 @@ class LocalNodes(Placement):
         if count < 1 or workers < 1:
             raise ValueError("there must be at least one node, with at least one worker")
         self.count = count
+        self.node_count = count
         self.workers = workers
         self.listen = Door(port).listen_here
         self.group = group

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 
 from gristmill._nodes import news
@@ -12,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gristmill._executor import Executor
     from gristmill._nodes.placement import Placement
+
+_log = logging.getLogger("gristmill.nodes")
 
 #: How often a client and a node give each other a sign of life, and how long silence may last, seconds.
 BEAT_S, EXPIRY_S = 0.5, 2.0
@@ -29,6 +32,8 @@ def open_door(executor: Executor, placement: Placement, world: bytes) -> None:
         directory=os.getcwdb(),
         beat_s=BEAT_S,
         expiry_s=EXPIRY_S,
+        nodes_max=_count(placement),
+        told=_tell,
         **executor._wish,
     )
     status.serve(executor)
@@ -40,3 +45,13 @@ def open_door(executor: Executor, placement: Placement, world: bytes) -> None:
         # This call raises it; those after it are taken, and would wait for nodes for ever.
         placement.client.give_up(str(error))
         raise
+
+
+def _count(placement: Placement) -> int | None:
+    """How many nodes there can be, if anybody knows."""
+    return len(placement.dial) if placement.listen is None else placement.node_count
+
+
+def _tell(name: str, text: str) -> None:
+    """Says that a node is of no use to this program; called once for each."""
+    _log.warning("node %s gets nothing from this program: %s", name, text)

@@ -23,6 +23,9 @@ class Placement(abc.ABC):
     listen: str | None = "0.0.0.0:0"
     #: Agents that listen themselves, as ``host:port``.
     dial: Sequence[str] = ()
+    #: How many agents there can be at a time, with different names; ``None``: nobody knows. Once no worker can be
+    #: started on so many, tasks fail.
+    node_count: int | None = None
     #: The executor that it is started for.
     client: ClientView
 

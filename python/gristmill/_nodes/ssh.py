@@ -77,6 +77,7 @@ class SshNodes(Placement):
                 "with reverse=True hosts reach this program through ssh: leave address and interface out"
             )
         self.hosts = list(hosts)
+        self.node_count = len({_name_of(host) for host in hosts})
         self.workers = workers
         self.python = python
         self.worker_init = worker_init
@@ -94,7 +95,7 @@ class SshNodes(Placement):
         self.tender.start()
 
     def _post(self, host: str, address: str | None, key: str) -> Post:
-        group = group_of(self.group, _name(host))
+        group = group_of(self.group, _name_of(host))
         if not self.reverse:
             return Post(host, self._command(host, self.door.told(address), group), line=key)
         port = port_of(address)
@@ -115,7 +116,7 @@ class SshNodes(Placement):
             join,
             key="-",
             python=self.python,
-            name=_name(host),
+            name=_name_of(host),
             workers=self.workers,
             group=group,
             is_leashed=True,
@@ -136,6 +137,6 @@ class SshNodes(Placement):
         return self.tender.troubles() if self.tender is not None else []
 
 
-def _name(host: str) -> str:
-    """A host's name without the user's."""
+def _name_of(host: str) -> str:
+    """What the node there is called."""
     return host.rpartition("@")[2]

@@ -30,11 +30,13 @@ class ClientView:
         self._executor = weakref.ref(executor)
 
     def is_over(self) -> bool:
-        """Whether no node is needed any more: the executor takes no tasks, and those that it had are completed."""
+        """Whether no node is needed any more: the executor takes no tasks and those that it had are completed, or no
+        node can run any."""
         executor = self._executor()
         if executor is None:
             return True
-        return executor._is_shut_down and executor.stats().get("outstanding", 0) == 0
+        is_done = executor._is_shut_down and executor.stats().get("outstanding", 0) == 0
+        return is_done or executor._is_broken()
 
     def tasks(self) -> int:
         """How many tasks could run now, and run: those that wait for others are not among them."""

@@ -68,6 +68,7 @@ impl Housing for NoHousing {
 }
 
 const LEASE: u64 = 7;
+const CLIENT: &str = "program:1";
 const DURATION_NS: u64 = 800;
 const NODE_ENDS_AT: u64 = 2_000;
 
@@ -95,7 +96,8 @@ impl Stage {
         let ask = Ask { duration_ns: DURATION_NS, ..ask };
         desk.leases.grant(&ask, 0).expect("it is free");
         let engine = NotedEngine::default();
-        let tenant = Tenant { engine: engine.clone(), peer: PeerId(0), name: String::new() };
+        let order = Order::of(CLIENT, &ask);
+        let tenant = Tenant { engine: engine.clone(), peer: PeerId(0), name: String::new(), order };
         desk.tenants.insert(LEASE, tenant);
         Self { desk, engine, dials: Dials::new(&[]) }
     }

@@ -7,7 +7,7 @@ use gristmill_wire::{FrameError, PeerId};
 use super::answers::AnswerWork;
 use super::guests::GuestWork;
 use super::home::{LinkHome, Parts};
-use super::intake::{LinkWork, PeerNews};
+use super::intake::{Departure, LinkWork, PeerNews};
 use super::link::LinkError;
 use super::sending::Sending;
 use super::upkeep::Upkeep;
@@ -141,7 +141,11 @@ pub(super) trait Arrivals: LinkHome {
                     link.drains_open = link.drains_open.saturating_sub(1);
                 }
             }
-            Control::End { text } | Control::Refuse { text } => self.peer_gone(peer, &text, true),
+            Control::End { text } => self.peer_gone(peer, &text, Departure::Ended),
+            Control::Refuse { text, is_final } => {
+                let how = if is_final { Departure::Failed } else { Departure::Ended };
+                self.peer_gone(peer, &text, how);
+            }
         }
         Ok(())
     }

@@ -1,4 +1,6 @@
-//! Addresses that are dialled: when, with which lease, and how long after one did not answer.
+//! Addresses that are dialled: when, with which lease, how long after one did not answer, and which are given up.
+
+use super::trouble::Trouble;
 
 /// Pause before an address is dialled again, and the longest that it grows to by doubling, nanoseconds.
 const REDIAL_NS: (u64, u64) = (50_000_000, 2_000_000_000);
@@ -13,14 +15,35 @@ struct Dial {
     lease: u64,
     /// It is dialled now: what comes of that is said, whatever becomes of the link before it.
     is_under_way: bool,
+    /// Nothing will ever come of it.
+    is_given_up: bool,
 }
 
 impl Dial {
     fn try_later(&mut self, now: u64) {
         self.is_under_way = false;
+        if self.is_given_up {
+            return;
+        }
         self.next_at = now + self.pause_ns;
         self.pause_ns = (self.pause_ns * 2).min(REDIAL_NS.1);
     }
+
+    const fn give_up(&mut self) {
+        self.is_given_up = true;
+        self.next_at = u64::MAX;
+    }
+}
+
+/// What is to become of the address whose link is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Redial {
+    /// The lease goes on: it is dialled at once.
+    Resume,
+    /// The lease is over: it is dialled for another one, later.
+    Anew,
+    /// It is dialled no more: nothing would come of it.
+    Never,
 }
 
 /// The addresses that are dialled, by place.
@@ -37,6 +60,7 @@ impl Dials {
             pause_ns: REDIAL_NS.0,
             lease: 0,
             is_under_way: false,
+            is_given_up: false,
         };
         Self(addresses.iter().map(entry).collect())
     }
@@ -67,10 +91,18 @@ impl Dials {
         self.0[place].try_later(now);
     }
 
+    /// Nothing came of the meeting at a place: another time, unless that would be the same.
+    pub fn failed(&mut self, place: usize, trouble: &Trouble, now: u64) {
+        if trouble.is_final { self.give_up(place) } else { self.try_later(place, now) }
+    }
+
     /// It was not known where an address leads, and now is.
     pub fn try_now(&mut self, place: usize, now: u64) {
-        self.0[place].is_under_way = false;
-        self.0[place].next_at = now;
+        let dial = &mut self.0[place];
+        dial.is_under_way = false;
+        if !dial.is_given_up {
+            dial.next_at = now;
+        }
     }
 
     /// There is a connection to the address at a place, if it is one of these.
@@ -88,19 +120,36 @@ impl Dials {
         }
     }
 
-    /// Dials the address again that gave a lease: at once to go on with it, later if it is over; once at a time, or what is
-    /// dialled in vain would have a good connection replaced.
-    pub fn redial(&mut self, lease: u64, is_over: bool, now: u64) {
+    /// Dials the address again that gave a lease, or gives it up; once at a time, or what is dialled in vain would have a
+    /// good connection replaced.
+    pub fn redial(&mut self, lease: u64, redial: Redial, now: u64) {
         if let Some(dial) = self.0.iter_mut().find(|dial| dial.lease == lease) {
-            if is_over {
+            if redial != Redial::Resume {
                 dial.lease = 0;
             }
-            match (dial.is_under_way, is_over) {
+            match (dial.is_under_way, redial) {
+                (_, Redial::Never) => dial.give_up(),
                 (true, _) => {}
-                (false, true) => dial.try_later(now),
-                (false, false) => dial.next_at = now,
+                (false, Redial::Anew) => dial.try_later(now),
+                (false, Redial::Resume) => dial.next_at = now,
             }
         }
+    }
+
+    /// Dials the address at a place no more.
+    pub fn give_up(&mut self, place: usize) {
+        self.0[place].give_up();
+    }
+
+    /// Dials none of them any more.
+    pub fn give_all_up(&mut self) {
+        self.0.iter_mut().for_each(Dial::give_up);
+    }
+
+    /// Whether there were addresses, and none is dialled any more.
+    #[must_use]
+    pub fn are_given_up(&self) -> bool {
+        !self.0.is_empty() && self.0.iter().all(|dial| dial.is_given_up)
     }
 }
 
@@ -121,10 +170,10 @@ mod tests {
     #[test]
     fn a_lease_goes_on_at_once_and_another_one_comes_later() {
         let mut dials = linked();
-        dials.redial(7, false, 10);
+        dials.redial(7, Redial::Resume, 10);
         assert_eq!(dials.next_due(10), Some((0, 7)));
         dials.met(Some(0));
-        dials.redial(7, true, 20);
+        dials.redial(7, Redial::Anew, 20);
         assert_eq!(dials.next_due(20), None);
         assert_eq!(dials.next_due(20 + REDIAL_NS.0), Some((0, 0)));
     }
@@ -132,11 +181,24 @@ mod tests {
     #[test]
     fn an_address_is_dialled_once_at_a_time() {
         let mut dials = linked();
-        dials.redial(7, false, 10);
+        dials.redial(7, Redial::Resume, 10);
         assert_eq!(dials.next_due(10), Some((0, 7)));
-        dials.redial(7, true, 20);
+        dials.redial(7, Redial::Anew, 20);
         assert_eq!(dials.next_at(), u64::MAX, "it is under way, if for a lease that is over");
         dials.try_later(0, 30);
         assert_eq!(dials.next_due(30 + REDIAL_NS.0), Some((0, 0)));
+    }
+
+    #[test]
+    fn an_address_that_is_given_up_is_dialled_no_more() {
+        let mut dials = linked();
+        assert!(!dials.are_given_up());
+        dials.redial(7, Redial::Resume, 10);
+        assert_eq!(dials.next_due(10), Some((0, 7)));
+        dials.redial(7, Redial::Never, 20);
+        dials.try_later(0, 30);
+        assert_eq!(dials.next_at(), u64::MAX, "what was under way changes nothing");
+        assert!(dials.are_given_up());
+        assert!(!Dials::new(&[]).are_given_up(), "there was none");
     }
 }

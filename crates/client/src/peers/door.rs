@@ -1,7 +1,8 @@
 //! The door: how nodes come to a client.
 //!
 //! A thread of its own meets nodes: those that join it, at an address where it listens, and those that it dials. What is
-//! said to them is the porter's business; what is agreed is handed to the client, whose links the door does not touch.
+//! said to them is the porter's business; what is agreed is handed to the client, whose links the door does not touch. When
+//! none can come any more the client is told that nothing will run.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -13,13 +14,15 @@ use gristmill_transport::{ClientKey, Identity, Waker};
 
 use gristmill_wire::peer::Ask;
 
-use super::intake::PeerNews;
+use super::intake::{Departure, PeerNews};
 use super::porter::{Porter, Terms};
 use super::reception::{Reception, ReceptionError};
 use crate::client::Client;
 
+/// Who is told of a node, and what. Called by the door's thread.
+pub type Told = Box<dyn Fn(&str, &str) + Send>;
+
 /// What a door is made from.
-#[derive(Debug)]
 pub struct DoorOptions {
     /// The client's key of its fleet.
     pub key: ClientKey,
@@ -37,11 +40,15 @@ pub struct DoorOptions {
     pub name: String,
     /// When no node is wanted any more, monotonic nanoseconds; `u64::MAX` is not known.
     pub ends_at_ns: u64,
+    /// How many nodes there can be; none: nobody knows.
+    pub nodes_max: Option<usize>,
+    /// Told of each node that has failed for good: what it is called, and why.
+    pub told: Told,
 }
 
 /// A node that is gone for good.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Departure {
+pub struct DepartedNode {
     /// What it was called.
     pub name: String,
     /// Why.
@@ -58,7 +65,7 @@ const DEPARTURES_MAX: usize = 1000;
 struct Board {
     /// What went wrong last, per address or name.
     troubles: Vec<(String, String)>,
-    departures: VecDeque<Departure>,
+    departures: VecDeque<DepartedNode>,
     is_closing: bool,
     /// When no node is wanted any more.
     ends_at_ns: u64,
@@ -75,12 +82,13 @@ pub struct Door {
 
 impl Board {
     fn note(&mut self, news: &PeerNews) {
-        let PeerNews::Gone { name, text, has_ended, .. } = news else { return };
+        let PeerNews::Gone { name, text, how, .. } = news else { return };
         if self.departures.len() == DEPARTURES_MAX {
             self.departures.pop_front();
         }
         let (name, text) = (name.to_string(), text.clone());
-        self.departures.push_back(Departure { name, text, has_ended: *has_ended });
+        let has_ended = *how != Departure::Lost;
+        self.departures.push_back(DepartedNode { name, text, has_ended });
     }
 }
 
@@ -110,12 +118,12 @@ impl Door {
             waker: reception.waker(),
         };
         client.set_door(reception.waker());
-        let DoorOptions { ask, python, engine, name, .. } = options;
-        let terms = Terms { ask, python, engine, name, ends_at_ns };
+        let DoorOptions { ask, python, engine, name, nodes_max, told, .. } = options;
+        let terms = Terms { ask, python, engine, name, ends_at_ns, nodes_max };
         let porter = Porter::new(Arc::clone(client), terms, Random::from_system()?);
         let client = Arc::clone(client);
         let builder = std::thread::Builder::new().name("gristmill-door".to_owned());
-        builder.spawn(move || stand(porter, reception, &client, &board))?;
+        builder.spawn(move || stand((porter, reception), &client, &board, &told))?;
         Ok(door)
     }
 
@@ -127,7 +135,7 @@ impl Door {
 
     /// Which nodes have gone for good since the last time that somebody asked.
     #[must_use]
-    pub fn take_departures(&self) -> Vec<Departure> {
+    pub fn take_departures(&self) -> Vec<DepartedNode> {
         look(&self.board).departures.drain(..).collect()
     }
 
@@ -151,10 +159,10 @@ impl Drop for Door {
 
 /// Lets the porter work until nobody is to be let in any more.
 fn stand(
-    mut porter: Porter<Arc<Client>>,
-    mut reception: Reception,
+    (mut porter, mut reception): (Porter<Arc<Client>>, Reception),
     client: &Arc<Client>,
     board: &Mutex<Board>,
+    told: &Told,
 ) {
     gristmill_sync::signals::block_all();
     while !look(board).is_closing && !client.has_ended() {
@@ -166,9 +174,18 @@ fn stand(
         }
         for news in client.take_news() {
             look(board).note(&news);
-            if let Some((lease, is_over)) = porter.hear(news) {
-                reception.dials.redial(lease, is_over, now);
+            if let Some((lease, redial)) = porter.hear(news, now) {
+                reception.dials.redial(lease, redial, now);
             }
+        }
+        porter.failures.drain(..).for_each(|(name, text)| told(&name, &text));
+        if let Some(text) = porter.verdict(now) {
+            client.give_up_workers(&text);
+        }
+        if let Some(text) = client.failure() {
+            // Whoever comes is told so, and need not try again.
+            porter.close(&text);
+            reception.dials.give_all_up();
         }
         look(board).troubles.clone_from(&porter.troubles);
         reception.sleep(now, u64::MAX);

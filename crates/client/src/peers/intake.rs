@@ -15,6 +15,17 @@ use super::sending::Sending;
 use super::upkeep::Upkeep;
 use crate::inner::Inner;
 
+/// How a peer leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Departure {
+    /// It said that nothing more comes.
+    Ended,
+    /// It was lost, and may come again.
+    Lost,
+    /// No worker can be started for this lease, nor for another one: the engine that has said so is the lease's.
+    Failed,
+}
+
 /// What the layers above should know of peers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PeerNews {
@@ -33,8 +44,10 @@ pub enum PeerNews {
         name: Arc<str>,
         /// Why.
         text: String,
-        /// It said so itself; otherwise it was lost, and may come again.
-        has_ended: bool,
+        /// How it left.
+        how: Departure,
+        /// It had workers when it was heard last.
+        had_workers: bool,
     },
     /// It wants this side to last for so long from now on.
     Extend {
@@ -121,7 +134,7 @@ pub trait LinkWork: LinkHome {
     }
 
     /// Nothing more will come from a peer, nor go there.
-    fn peer_gone(&mut self, peer: PeerId, text: &str, has_ended: bool) {
+    fn peer_gone(&mut self, peer: PeerId, text: &str, how: Departure) {
         let now = self.port().now();
         let Some(link) = self.links_mut().remove(peer, now) else { return };
         let report = LossReport::of_node(&link.name, text);
@@ -131,8 +144,9 @@ pub trait LinkWork: LinkHome {
         self.drop_guests(link.guest_places(), now);
         link.functions.ours().for_each(|function| self.release_function(function));
         self.port_mut().forget_told(peer);
-        let text = text.to_owned();
-        self.tell_news(PeerNews::Gone { peer, name: link.name, text, has_ended });
+        let (name, text) = (link.name, text.to_owned());
+        let had_workers = link.pulse.last.workers > 0;
+        self.tell_news(PeerNews::Gone { peer, name, text, how, had_workers });
     }
 
     /// Takes no more tasks of peers, and gives back what has not started.
@@ -175,8 +189,13 @@ pub trait LinkWork: LinkHome {
 
     /// Tells all peers that nothing more will come.
     fn end_links(&mut self, text: &str) {
+        self.say_to_all(&Control::End { text: text.to_owned() });
+    }
+
+    /// Tells all peers something, which leaves at once.
+    fn say_to_all(&mut self, control: &Control) {
         for peer in self.links().peers() {
-            self.port_mut().say(peer, &Control::End { text: text.to_owned() });
+            self.port_mut().say(peer, control);
         }
         let now = self.port().now();
         self.flush_links(now);

@@ -9,6 +9,8 @@ use std::os::fd::BorrowedFd;
 use gristmill_transport::{Channel, ChunkHead, Handshake, Interest, Progress};
 use gristmill_wire::peer::{MessageKind, Messages};
 
+use super::trouble::Trouble;
+
 /// What one end may say before there is a lease: it needs three messages at most. Each may be answered, and whoever meets
 /// others does nothing else meanwhile.
 const MESSAGES_MAX: usize = 16;
@@ -22,8 +24,8 @@ pub enum Step {
     Open,
     /// It says something.
     Said(MessageKind, Vec<u8>),
-    /// It is over; a sentence.
-    Failed(String),
+    /// It is over.
+    Failed(Trouble),
 }
 
 /// A connection on which two ends begin to talk, whatever carries it.
@@ -56,6 +58,8 @@ impl std::fmt::Debug for Stage {
 #[derive(Debug)]
 pub struct Meeting {
     stage: Stage,
+    /// This end has dialled.
+    has_dialled: bool,
     deadline_ns: u64,
     body: Vec<u8>,
     said: VecDeque<(MessageKind, Vec<u8>)>,
@@ -66,48 +70,50 @@ pub struct Meeting {
 impl Meeting {
     /// Of a handshake that has begun.
     #[must_use]
-    pub fn new(handshake: Handshake, deadline_ns: u64) -> Self {
-        Self::at(Stage::Opening(handshake), deadline_ns)
+    pub fn new(handshake: Handshake, has_dialled: bool, deadline_ns: u64) -> Self {
+        Self::at(Stage::Opening(handshake), has_dialled, deadline_ns)
     }
 
-    fn at(stage: Stage, deadline_ns: u64) -> Self {
-        Self { stage, deadline_ns, body: Vec::new(), said: VecDeque::new(), heard: 0 }
+    fn at(stage: Stage, has_dialled: bool, deadline_ns: u64) -> Self {
+        let (body, said) = (Vec::new(), VecDeque::new());
+        Self { stage, has_dialled, deadline_ns, body, said, heard: 0 }
     }
 
     /// Goes on as far as it can without waiting.
     pub fn progress(&mut self, now: u64) -> Step {
         match self.try_progress(now) {
             Ok(Step::Waiting) if now >= self.deadline_ns => {
-                Step::Failed(format!("{} did not say what it wants in time", self.peer()))
+                let text = format!("{} did not say what it wants in time", self.peer());
+                Step::Failed(Trouble::passing(text))
             }
             Ok(step) => step,
-            Err(text) => Step::Failed(text),
+            Err(trouble) => Step::Failed(trouble),
         }
     }
 
-    fn try_progress(&mut self, now: u64) -> Result<Step, String> {
+    fn try_progress(&mut self, now: u64) -> Result<Step, Trouble> {
         if let Some((kind, body)) = self.said.pop_front() {
             return Ok(Step::Said(kind, body));
         }
+        let trouble = |error| Trouble::of_channel(&error, self.has_dialled);
         match &mut self.stage {
-            Stage::Opening(handshake) => {
-                match handshake.progress(now).map_err(|error| error.to_string())? {
-                    Progress::Pending => Ok(Step::Waiting),
-                    Progress::Done(channel) => {
-                        self.stage = Stage::Talking(Box::new(channel));
-                        Ok(Step::Open)
-                    }
+            Stage::Opening(handshake) => match handshake.progress(now).map_err(trouble)? {
+                Progress::Pending => Ok(Step::Waiting),
+                Progress::Done(channel) => {
+                    self.stage = Stage::Talking(Box::new(channel));
+                    Ok(Step::Open)
                 }
-            }
+            },
             Stage::Talking(channel) => {
-                let _ = channel.flush().map_err(|error| error.to_string())?;
-                let head = channel.receive(&mut self.body).map_err(|error| error.to_string())?;
+                let _ = channel.flush().map_err(trouble)?;
+                let head = channel.receive(&mut self.body).map_err(trouble)?;
                 if head.is_none() {
                     return Ok(Step::Waiting);
                 }
                 for message in Messages::new(&self.body) {
-                    let (kind, body) = message
-                        .map_err(|error| format!("{} sent no message: {error}", channel.peer()))?;
+                    let (kind, body) = message.map_err(|error| {
+                        Trouble::passing(format!("{} sent no message: {error}", channel.peer()))
+                    })?;
                     self.heard += 1;
                     if self.heard > MESSAGES_MAX {
                         return Err(talks_on(channel.peer()));
@@ -147,13 +153,15 @@ impl Meeting {
     }
 }
 
-fn talks_on(peer: &str) -> String {
-    format!("{peer} sent more than {MESSAGES_MAX} messages before there was a lease")
+fn talks_on(peer: &str) -> Trouble {
+    Trouble::passing(format!(
+        "{peer} sent more than {MESSAGES_MAX} messages before there was a lease"
+    ))
 }
 
 /// Chunks that hold nothing would otherwise come for as long as their sender likes.
-fn says_nothing(peer: &str) -> String {
-    format!("{peer} sent a chunk without a message before there was a lease")
+fn says_nothing(peer: &str) -> Trouble {
+    Trouble::passing(format!("{peer} sent a chunk without a message before there was a lease"))
 }
 
 impl Conversation for Meeting {
@@ -191,7 +199,7 @@ mod tests {
     /// A meeting with an end that has proved who it is.
     fn open() -> (Meeting, InprocChannel) {
         let (ours, theirs) = pair().expect("descriptors");
-        (Meeting::at(Stage::Talking(Box::new(ours)), 1), theirs)
+        (Meeting::at(Stage::Talking(Box::new(ours)), false, 1), theirs)
     }
 
     /// Sends a chunk over and over, as long as the meeting is not over; how it ends, and how many messages came.
@@ -204,7 +212,7 @@ mod tests {
         loop {
             let flushed = channel.flush().expect("it is open");
             match meeting.progress(0) {
-                Step::Failed(text) => return (Some(text), said),
+                Step::Failed(trouble) => return (Some(trouble.text), said),
                 Step::Said(..) => said += 1,
                 Step::Waiting if flushed == gristmill_transport::Flushed::All => {
                     return (None, said);

@@ -4,6 +4,7 @@
 //! handed to the client. No thread, socket or clock: whoever has those calls it.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use gristmill_sync::random::Random;
@@ -11,11 +12,14 @@ use gristmill_transport::Channel;
 use gristmill_wire::peer::{Ask, Control, Grant, Greeting, MessageKind, Role};
 use gristmill_wire::{PeerId, WIRE_VERSION};
 
+use super::dials::Redial;
 use super::disagreement::disagreement;
-use super::intake::PeerNews;
+use super::intake::{Departure, PeerNews};
 use super::links::NewLink;
 use super::meeting::Conversation;
+use super::prospects::{Prospects, Which};
 use super::reception::{Host, Talk, Turn};
+use super::trouble::Trouble;
 use crate::client::Client;
 
 /// An engine that takes links over.
@@ -57,30 +61,46 @@ pub struct Terms {
     pub name: String,
     /// When no node is wanted any more, monotonic nanoseconds; `u64::MAX` is not known.
     pub ends_at_ns: u64,
+    /// How many nodes there can be; none: nobody knows.
+    pub nodes_max: Option<usize>,
 }
 
 /// Who stands at the door.
 pub struct Porter<L> {
     owner: L,
     random: Random,
-    /// Which peer has which lease.
-    leases: HashMap<u64, PeerId>,
+    /// Which peer has which lease, and which node it is.
+    leases: HashMap<u64, (PeerId, Which)>,
     /// The addresses and leases of links that were just made.
     pub kept: Vec<(Option<usize>, u64)>,
     /// What went wrong last, per address or name.
     pub troubles: Vec<(String, String)>,
+    /// Nodes that have failed for good since somebody looked, and why.
+    pub failures: Vec<(String, String)>,
+    prospects: Prospects,
+    /// Why nobody gets a lease any more.
+    closed: Option<String>,
     terms: Terms,
 }
 
 impl<L: LinkOwner> Porter<L> {
     /// Who hands links to `owner`; leases get their numbers from `random`.
     pub fn new(owner: L, terms: Terms, random: Random) -> Self {
-        let (leases, kept, troubles) = (HashMap::new(), Vec::new(), Vec::new());
-        Self { owner, random, leases, kept, troubles, terms }
+        Self {
+            owner,
+            random,
+            leases: HashMap::new(),
+            kept: Vec::new(),
+            troubles: Vec::new(),
+            failures: Vec::new(),
+            prospects: Prospects::new(terms.nodes_max),
+            closed: None,
+            terms,
+        }
     }
 
     fn greeting(&self, lease: u64) -> Greeting {
-        let received = self.leases.get(&lease).and_then(|&peer| self.owner.received(peer));
+        let received = self.leases.get(&lease).and_then(|(peer, _)| self.owner.received(*peer));
         Greeting {
             wire_version: WIRE_VERSION,
             role: Role::Client,
@@ -100,15 +120,15 @@ impl<L: LinkOwner> Porter<L> {
     }
 
     fn greet<M: Conversation>(&mut self, mut talk: Talk<M>, theirs: Greeting, now: u64) -> Turn<M> {
-        let own = (self.terms.python.as_str(), self.terms.engine.as_str());
-        if let Some(text) = disagreement(&theirs, Role::Node, own) {
+        if let Some(text) = self.why_not(&theirs, talk.dial) {
             talk.meeting.say(|out| {
                 self.greeting(0).write(out);
-                Control::Refuse { text: text.clone() }.write(out);
+                Control::Refuse { text: text.clone(), is_final: true }.write(out);
             });
-            return Turn::Failed(Box::new(talk), text);
+            talk.theirs = Some(theirs);
+            return Turn::Failed(Box::new(talk), Trouble::lasting(text));
         }
-        let known = self.leases.get(&theirs.lease).copied();
+        let known = self.leases.get(&theirs.lease).map(|(peer, _)| *peer);
         let resumed = known.filter(|&peer| self.owner.received(peer).is_some());
         let has_spoken = talk.dial.is_some();
         let answer = self.greeting(theirs.lease);
@@ -138,7 +158,15 @@ impl<L: LinkOwner> Porter<L> {
         Turn::Done
     }
 
+    /// Why a node that greets will never get a lease.
+    fn why_not(&self, theirs: &Greeting, dial: Option<usize>) -> Option<String> {
+        let own = (self.terms.python.as_str(), self.terms.engine.as_str());
+        let has_failed = || self.prospects.why(&which(dial, &theirs.name)).map(str::to_owned);
+        disagreement(theirs, Role::Node, own).or_else(|| self.closed.clone()).or_else(has_failed)
+    }
+
     fn settle<M: Conversation>(&mut self, talk: Talk<M>, grant: &Grant, theirs: Greeting) {
+        let node = which(talk.dial, &theirs.name);
         let address = talk.meeting.peer();
         self.troubles.retain(|(whom, _)| *whom != theirs.name && whom != address);
         self.kept.push((talk.dial, grant.lease));
@@ -147,25 +175,50 @@ impl<L: LinkOwner> Porter<L> {
         let (Greeting { name, labels, .. }, grant) = (theirs, *grant);
         let link = NewLink { name, channel, beat_ns, expiry_ns, grant, labels };
         let peer = self.owner.attach(link);
-        self.leases.insert(grant.lease, peer);
+        self.leases.insert(grant.lease, (peer, node));
     }
 
-    /// What became of a link; the lease whose address is to be dialled again, and whether it is over.
-    pub fn hear(&mut self, news: PeerNews) -> Option<(u64, bool)> {
-        let (peer, is_over) = match news {
-            PeerNews::Parted { peer, .. } => (peer, false),
-            PeerNews::Gone { peer, name, text, .. } => {
+    /// What became of a link; the lease whose address that concerns, and what is to become of it.
+    pub fn hear(&mut self, news: PeerNews, now: u64) -> Option<(u64, Redial)> {
+        match news {
+            PeerNews::Parted { peer, .. } => Some((self.lease_of(peer)?, Redial::Resume)),
+            PeerNews::Gone { peer, name, text, how, had_workers } => {
                 self.note(&name, &text);
-                (peer, true)
+                let lease = self.lease_of(peer)?;
+                let (_, which) = self.leases.remove(&lease)?;
+                if how == Departure::Failed {
+                    self.fail(which, &name, &text, now);
+                    return Some((lease, Redial::Never));
+                }
+                if had_workers {
+                    self.prospects.thrive();
+                }
+                Some((lease, Redial::Anew))
             }
             // Only clients have leases that can last longer.
-            PeerNews::Extend { .. } => return None,
-        };
-        let lease = self.leases.iter().find(|(_, one)| **one == peer).map(|(&lease, _)| lease)?;
-        if is_over {
-            self.leases.remove(&lease);
+            PeerNews::Extend { .. } => None,
         }
-        Some((lease, is_over))
+    }
+
+    fn lease_of(&self, peer: PeerId) -> Option<u64> {
+        self.leases.iter().find(|(_, one)| one.0 == peer).map(|(&lease, _)| lease)
+    }
+
+    /// Why no task will ever run, once that is certain: no node is there, and those that there can be have failed for good.
+    pub fn verdict(&self, now: u64) -> Option<String> {
+        let is_open = self.leases.is_empty() && self.closed.is_none();
+        if is_open { self.prospects.verdict(now) } else { None }
+    }
+
+    /// Nobody gets a lease any more, for this reason.
+    pub fn close(&mut self, reason: &str) {
+        self.closed = Some(reason.to_owned());
+    }
+
+    fn fail(&mut self, which: Which, name: &str, text: &str, now: u64) {
+        if self.prospects.fail(which, name, text, now) {
+            self.failures.push((name.to_owned(), text.to_owned()));
+        }
     }
 
     fn note(&mut self, whom: &str, text: &str) {
@@ -200,14 +253,33 @@ impl<L: LinkOwner, M: Conversation> Host<M> for Porter<L> {
                 _ => "it grants what nobody asked for".to_owned(),
             },
             other => match Control::read(other, body) {
-                Ok(Some(Control::Refuse { text } | Control::End { text })) => text,
+                Ok(Some(Control::Refuse { text, is_final })) => {
+                    return Turn::Failed(Box::new(talk), Trouble { text, is_final });
+                }
+                Ok(Some(Control::End { text })) => text,
                 _ => format!("it says {other:?} before a lease"),
             },
         };
-        Turn::Failed(Box::new(talk), text)
+        Turn::Failed(Box::new(talk), Trouble::passing(text))
     }
 
-    fn failed(&mut self, whom: &str, text: &str) {
-        self.note(whom, text);
+    fn failed(&mut self, whom: &str, dial: Option<usize>, trouble: &Trouble, now: u64) {
+        self.note(whom, &trouble.text);
+        if trouble.is_final && self.closed.is_none() {
+            self.fail(which(dial, whom), whom, &trouble.text, now);
+        }
     }
 }
+
+/// Which node one is that was dialled, or that joins with a name.
+fn which(dial: Option<usize>, name: &str) -> Which {
+    // One that has not said its name is known by its address, whose port is another one each time.
+    let host = || match name.parse::<SocketAddr>() {
+        Ok(address) => address.ip().to_string(),
+        Err(_) => name.to_owned(),
+    };
+    dial.map_or_else(|| Which::Joining(host()), Which::Dialled)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Where connections begin: an address at which others join, addresses that are dialled, and the meetings under way.
 //!
 //! It sleeps, accepts, dials and goes on with meetings; what is said in them is up to its host. Addresses are dialled
-//! again, with growing pauses, until a meeting there has come to something.
+//! again, with growing pauses, until a meeting there has come to something, or never will.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -15,6 +15,7 @@ use gristmill_wire::peer::{Greeting, MessageKind};
 use super::dials::Dials;
 use super::meeting::{Conversation, Meeting, Step};
 use super::names::Names;
+use super::trouble::Trouble;
 
 /// How long a meeting may take, from the first packet to the lease.
 const MEETING_NS: u64 = 10_000_000_000;
@@ -40,7 +41,8 @@ impl<M: Conversation> Talk<M> {
     /// What the other end is called.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.theirs.as_ref().map_or(self.meeting.peer(), |theirs| &theirs.name)
+        let said = self.theirs.as_ref().map(|theirs| theirs.name.as_str());
+        said.filter(|name| !name.is_empty()).unwrap_or_else(|| self.meeting.peer())
     }
 }
 
@@ -51,8 +53,8 @@ pub enum Turn<M = Meeting> {
     On(Box<Talk<M>>),
     /// It has become something else.
     Done,
-    /// It is over; a sentence.
-    Failed(Box<Talk<M>>, String),
+    /// It is over.
+    Failed(Box<Talk<M>>, Trouble),
 }
 
 /// Whose meetings they are.
@@ -63,8 +65,8 @@ pub trait Host<M = Meeting> {
     /// It says something, at `now`.
     fn said(&mut self, talk: Talk<M>, said: (MessageKind, &[u8]), now: u64) -> Turn<M>;
 
-    /// A meeting, or a try to have one, came to nothing.
-    fn failed(&mut self, whom: &str, text: &str);
+    /// A meeting, or a try to have one, came to nothing: with whom, and which address was dialled, if one was.
+    fn failed(&mut self, whom: &str, dial: Option<usize>, trouble: &Trouble, now: u64);
 }
 
 /// Connections that begin.
@@ -151,9 +153,12 @@ impl Reception {
                 // Until one of them is over there is nothing to hear.
                 Ok(Accepted::Full) => return self.hear_listener(false),
                 Err(error @ ChannelError::Deaf { .. }) => {
-                    return host.failed("the address where others join", &error.to_string());
+                    let trouble = Trouble::passing(error.to_string());
+                    return host.failed("the address where others join", None, &trouble, now);
                 }
-                Err(error) => host.failed("whoever joins", &error.to_string()),
+                Err(error) => {
+                    host.failed("whoever joins", None, &Trouble::passing(error.to_string()), now);
+                }
             }
         }
     }
@@ -189,18 +194,19 @@ impl Reception {
     }
 
     fn dial_failed(&mut self, place: usize, error: &ChannelError, host: &mut impl Host, now: u64) {
-        self.try_later(place, now);
-        host.failed(self.dials.address(place), &error.to_string());
+        let trouble = Trouble::of_channel(error, true);
+        self.failed_at(place, &trouble, now);
+        host.failed(self.dials.address(place), Some(place), &trouble, now);
     }
 
-    /// Nothing came of an address: another one, if there are several, another time.
-    fn try_later(&mut self, place: usize, now: u64) {
+    /// Nothing came of an address: another one, if there are several, another time, unless that would be the same.
+    fn failed_at(&mut self, place: usize, trouble: &Trouble, now: u64) {
         self.names.failed(place, self.dials.address(place));
-        self.dials.try_later(place, now);
+        self.dials.failed(place, trouble, now);
     }
 
     fn enter(&mut self, handshake: Handshake, dial: Option<usize>, lease: u64, now: u64) {
-        let meeting = Meeting::new(handshake, now + MEETING_NS);
+        let meeting = Meeting::new(handshake, dial.is_some(), now + MEETING_NS);
         let talk = Talk { meeting, dial, lease, theirs: None };
         let token = self.next_token;
         self.next_token += 1;
@@ -240,7 +246,7 @@ impl Reception {
                     self.unwatch(&talk.meeting);
                     host.said(talk, (kind, &body), now)
                 }
-                Step::Failed(text) => Turn::Failed(Box::new(talk), text),
+                Step::Failed(trouble) => Turn::Failed(Box::new(talk), trouble),
             };
             match turn {
                 Turn::On(going_on) => talk = *going_on,
@@ -248,11 +254,11 @@ impl Reception {
                     self.dials.met(dial);
                     return None;
                 }
-                Turn::Failed(talk, text) => {
+                Turn::Failed(talk, trouble) => {
                     if let Some(place) = dial {
-                        self.try_later(place, now);
+                        self.failed_at(place, &trouble, now);
                     }
-                    host.failed(talk.name(), &text);
+                    host.failed(talk.name(), dial, &trouble, now);
                     return None;
                 }
             }
@@ -305,10 +311,10 @@ mod tests {
         fn open(&mut self, _: &mut Talk) {}
 
         fn said(&mut self, talk: Talk, _: (MessageKind, &[u8]), _: u64) -> Turn {
-            Turn::Failed(Box::new(talk), String::new())
+            Turn::Failed(Box::new(talk), Trouble::passing(""))
         }
 
-        fn failed(&mut self, _: &str, _: &str) {}
+        fn failed(&mut self, _: &str, _: Option<usize>, _: &Trouble, _: u64) {}
     }
 
     #[test]

@@ -94,6 +94,11 @@ impl Client {
         self.kick_leader();
     }
 
+    /// Why no worker can be had any more, if that is certain.
+    pub fn failure(&self) -> Option<String> {
+        self.lock().core.failure().map(|failure| failure.text.to_string())
+    }
+
     /// Fails every task, and refuses more: the time for which there were workers is over. What runs is killed.
     pub fn expire(&self, text: &str) {
         let failure = StartFailure { text: text.into(), permanent: true, is_expiry: true };

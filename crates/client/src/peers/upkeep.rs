@@ -5,7 +5,7 @@ use gristmill_wire::PeerId;
 use gristmill_wire::peer::{Beat, Control};
 
 use super::home::{LinkHome, LinkPort, Parts};
-use super::intake::{LinkWork, PeerNews};
+use super::intake::{Departure, LinkWork, PeerNews};
 use super::link::LinkError;
 use super::sending::Sending;
 
@@ -29,7 +29,7 @@ pub(super) trait Upkeep: LinkHome {
     fn link_failed(&mut self, peer: PeerId, error: &LinkError) {
         let text = error.to_string();
         if !error.can_resume() {
-            return self.peer_gone(peer, &text, false);
+            return self.peer_gone(peer, &text, Departure::Lost);
         }
         self.links_mut().disconnect(peer);
         let now = self.port().now();
@@ -78,16 +78,23 @@ pub(super) trait Upkeep: LinkHome {
         let Some(link) = self.links().get(peer) else { return };
         if now >= link.pulse.expires_at() {
             let text = format!("it was not heard for {} s", link.pulse.expiry_s());
-            self.peer_gone(peer, &text, false);
+            self.peer_gone(peer, &text, Departure::Lost);
         }
     }
 
-    /// Nothing can be run here: others may get what they would send again and again.
+    /// Nothing can be run here: others may get what they would send again and again. Of a lease's engine that is the last
+    /// word on its node: another lease there would end the same way.
     fn end_all(&mut self, text: &str) {
         self.settle();
-        self.end_links(text);
+        let text = text.to_owned();
+        let (word, how) = if self.links().is_lease {
+            (Control::Refuse { text: text.clone(), is_final: true }, Departure::Failed)
+        } else {
+            (Control::End { text: text.clone() }, Departure::Lost)
+        };
+        self.say_to_all(&word);
         for peer in self.links().peers() {
-            self.peer_gone(peer, text, false);
+            self.peer_gone(peer, &text, how);
         }
     }
 

@@ -29,6 +29,8 @@ pub(crate) struct Client {
     pub is_closed: bool,
     /// Before that time the program does not ask its nodes to last longer.
     pub extends_at: u64,
+    /// It has no workers of its own.
+    needs_nodes: bool,
     /// It has ended in order.
     pub has_left: bool,
 }
@@ -49,6 +51,7 @@ impl Client {
             engine: "sim".to_owned(),
             name: "client".to_owned(),
             ends_at_ns: u64::MAX,
+            nodes_max: Some(plan.nodes.len()),
         };
         let porter = Porter::new(handle.clone(), terms, Leases::from_seed(seed));
         let nodes: Vec<usize> = (0..plan.nodes.len()).collect();
@@ -64,6 +67,7 @@ impl Client {
             submitted: 0,
             is_closed: false,
             extends_at: 0,
+            needs_nodes: plan.base.config.workers == 0,
             has_left: false,
         }
     }
@@ -84,9 +88,14 @@ impl Client {
             self.door.dials.keep(dial, lease);
         }
         for news in self.handle.with(|engine| std::mem::take(&mut engine.news)) {
-            if let Some((lease, is_over)) = self.porter.hear(news) {
-                self.door.dials.redial(lease, is_over, now);
+            if let Some((lease, redial)) = self.porter.hear(news, now) {
+                self.door.dials.redial(lease, redial, now);
             }
+        }
+        if let Some(text) = self.porter.verdict(now).filter(|_| self.needs_nodes) {
+            self.handle.give_up_workers(&text);
+            self.porter.close(&text);
+            self.door.dials.give_all_up();
         }
         true
     }

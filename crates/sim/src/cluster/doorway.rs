@@ -1,7 +1,7 @@
 //! Where a process meets others: dials, connections that come in, and conversations that begin. The real reception does the
 //! same with sockets.
 
-use gristmill_client::{Dials, Host, Talk, Turn};
+use gristmill_client::{Dials, Host, Talk, Trouble, Turn};
 
 use super::channel::{SimChannel, SimMeeting, Step};
 use super::network::{Air, Side, look};
@@ -86,7 +86,7 @@ impl Doorway {
                     continue;
                 }
                 Step::Said(kind, body) => host.said(talk, (kind, &body), now),
-                Step::Failed(text) => Turn::Failed(Box::new(talk), text),
+                Step::Failed(text) => Turn::Failed(Box::new(talk), Trouble::passing(text)),
             };
             match turn {
                 Turn::On(going_on) => talk = *going_on,
@@ -94,11 +94,11 @@ impl Doorway {
                     self.dials.met(dial);
                     return None;
                 }
-                Turn::Failed(talk, text) => {
+                Turn::Failed(talk, trouble) => {
                     if let Some(place) = dial {
-                        self.dials.try_later(place, now);
+                        self.dials.failed(place, &trouble, now);
                     }
-                    host.failed(talk.name(), &text);
+                    host.failed(talk.name(), dial, &trouble, now);
                     return None;
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use gristmill_client::{Guests, LinkHome, LinkWork, Parts, PeerNews};
+use gristmill_client::{Departure, Guests, LinkHome, LinkWork, Parts, PeerNews};
 use gristmill_core::{Core, TaskId};
 
 use super::lanes::Lanes;
@@ -77,10 +77,13 @@ impl LinkHome for Engine {
 
     fn tell_news(&mut self, news: PeerNews) {
         self.lanes.world.log(|| format!("{news:?}"));
-        if let PeerNews::Gone { peer, text, has_ended, .. } = &news {
+        if let PeerNews::Gone { peer, text, how, .. } = &news {
             let is_silent = text.starts_with("it was not heard");
-            let is_broken = self.core.failure().is_some();
-            assert!(*has_ended || is_silent || is_broken, "a link ends without a cause: {text}");
+            let is_lost = *how == Departure::Lost;
+            assert!(
+                !is_lost || is_silent || self.core.failure().is_some(),
+                "a link ends without a cause: {text}"
+            );
             self.lanes.silences += u64::from(is_silent);
             self.lanes.lost.extend(self.lanes.line_of(*peer));
         }

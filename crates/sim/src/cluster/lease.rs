@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use gristmill_agent::LeaseEngine;
-use gristmill_client::{LinkHome, LinkOwner, LinkWork, NewLink, PeerNews};
-use gristmill_core::{PeerId, TaskId};
+use gristmill_client::{LinkHome, LinkOwner, LinkWork, NewLink, Parts, PeerNews};
+use gristmill_core::{PeerId, StartFailure, TaskId};
 use gristmill_transport::Channel;
 
 use super::channel::SimChannel;
@@ -50,6 +50,20 @@ impl Engine {
             _ => None,
         });
         tasks.filter_map(|view| Some(self.guests.named(view.handle)?.1)).collect()
+    }
+}
+
+impl Handle {
+    /// Refuses every task: no worker can be had any more.
+    pub fn give_up_workers(&self, text: &str) {
+        let failure = StartFailure { text: text.into(), permanent: true, is_expiry: false };
+        self.with(|engine| {
+            engine.lanes.world.log(|| format!("give up: {text}"));
+            let now = engine.lanes.world.now;
+            let Parts { core, port, .. } = engine.parts();
+            core.give_up_workers(failure, now, port);
+            Self::leave(engine);
+        });
     }
 }
 

@@ -66,6 +66,8 @@ impl ClusterPlan {
                 outstanding_max: u64::MAX,
                 ..base.config.clone()
             },
+            // A node where no worker starts gets nothing more, and what nobody else has would be waited for in vain.
+            start_failures: if base.demands > 0 { 0 } else { base.start_failures },
             ..base.clone()
         };
         let weather = Weather {

@@ -225,7 +225,7 @@ impl Liar {
             28..=30 => Control::Drained,
             _ if choices.below(8) > 0 => Control::Recalled,
             _ if choices.is_chosen() => Control::End { text: choices.text() },
-            _ => Control::Refuse { text: choices.text() },
+            _ => Control::Refuse { text: choices.text(), is_final: choices.is_chosen() },
         }
     }
 }

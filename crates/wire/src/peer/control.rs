@@ -162,6 +162,8 @@ pub enum Control {
     Refuse {
         /// Why.
         text: String,
+        /// It will be refused again, and another one too: nothing changes while both ends are as they are.
+        is_final: bool,
     },
 }
 
@@ -190,7 +192,10 @@ impl Control {
             Self::Drained => write_message(out, MessageKind::Drained, |_| {}),
             Self::Drain { text } => Self::write_text(out, MessageKind::Drain, text),
             Self::End { text } => Self::write_text(out, MessageKind::End, text),
-            Self::Refuse { text } => Self::write_text(out, MessageKind::Refuse, text),
+            Self::Refuse { text, is_final } => write_message(out, MessageKind::Refuse, |out| {
+                put_words(out, [u64::from(*is_final)]);
+                out.extend_from_slice(text.as_bytes());
+            }),
         }
     }
 
@@ -241,7 +246,11 @@ impl Control {
             MessageKind::Drained => Self::Drained,
             MessageKind::Drain => Self::Drain { text: text() },
             MessageKind::End => Self::End { text: text() },
-            MessageKind::Refuse => Self::Refuse { text: text() },
+            MessageKind::Refuse => {
+                let is_final = reader.word()? & 1 != 0;
+                let text = String::from_utf8_lossy(reader.rest()).into_owned();
+                Self::Refuse { text, is_final }
+            }
             _ => return Ok(None),
         }))
     }
@@ -269,13 +278,23 @@ mod tests {
             Control::Drained,
             Control::Drain { text: text() },
             Control::End { text: text() },
-            Control::Refuse { text: text() },
+            Control::Refuse { text: text(), is_final: false },
+            Control::Refuse { text: text(), is_final: true },
         ] {
             let mut chunk = Vec::new();
             message.write(&mut chunk);
             let (kind, body) = Messages::new(&chunk).next().expect("one").expect("whole");
             assert_eq!(Control::read(kind, body), Ok(Some(message)));
         }
+    }
+
+    #[test]
+    fn golden_refusal() {
+        let mut chunk = Vec::new();
+        Control::Refuse { text: "no".to_owned(), is_final: true }.write(&mut chunk);
+        let golden =
+            [10, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, b'n', b'o', 0, 0, 0, 0, 0, 0];
+        assert_eq!(chunk, golden);
     }
 
     #[test]
@@ -302,7 +321,12 @@ mod tests {
         #[test]
         fn any_body_decodes_or_is_refused(bytes: Vec<u8>) {
             let _ = (Beat::read(&bytes), Definition::read(&bytes));
-            for kind in [MessageKind::Stop, MessageKind::Recall, MessageKind::End] {
+            for kind in [
+                MessageKind::Stop,
+                MessageKind::Recall,
+                MessageKind::End,
+                MessageKind::Refuse,
+            ] {
                 let _ = Control::read(kind, &bytes);
             }
         }

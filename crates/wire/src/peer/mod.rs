@@ -34,7 +34,7 @@ pub enum MessageKind {
     Ask = 2,
     /// It has it.
     Grant = 3,
-    /// It does not get it, or does not have it any more: text.
+    /// It does not get it, or does not have it any more: whether that is final, and text.
     Refuse = 4,
     /// Nothing more will come: text says why.
     End = 5,
@@ -207,14 +207,14 @@ mod tests {
     fn golden_message() {
         let mut chunk = Vec::new();
         let size = write_message(&mut chunk, MessageKind::Recall, |out| put_words(out, [7]));
-        write_message(&mut chunk, MessageKind::Refuse, |out| out.extend_from_slice(b"no"));
+        write_message(&mut chunk, MessageKind::End, |out| out.extend_from_slice(b"no"));
         let golden = [
-            8, 0, 0, 0, 11, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, b'n', b'o', 0,
+            8, 0, 0, 0, 11, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 5, 0, 0, 0, b'n', b'o', 0,
             0, 0, 0, 0, 0,
         ];
         assert_eq!((size, chunk.as_slice()), (16, golden.as_slice()));
         let read: Vec<_> = Messages::new(&chunk).map(|one| one.expect("it decodes").0).collect();
-        assert_eq!(read, [MessageKind::Recall, MessageKind::Refuse]);
+        assert_eq!(read, [MessageKind::Recall, MessageKind::End]);
     }
 
     proptest! {
