@@ -61,11 +61,12 @@ class Executor(_native.Engine, concurrent.futures.Executor):
     :param task_limit: tasks that may be outstanding, 16 million or a quarter of memory if not given; ``submit`` beyond
         it waits (``when_full="block"``) or raises ``LimitReached`` (``when_full="raise"``).
     :param nodes: where workers are, if not on this machine: a placement of ``gristmill.on``, or the addresses of
-        agents that listen (``gristmill.on.hosts``). ``max_workers`` is then how many each node runs, all that it offers
-        if not given.
+        agents that listen (``gristmill.on.hosts``). ``max_workers`` is then how many each node runs at most, all that
+        it offers if not given.
     :param memory: what tasks may ask for together, bytes or a text such as ``"64GB"``; all of this machine's if not
-        given. With ``nodes`` what each node is asked for.
-    :param gpus: GPUs that tasks may ask for; all that are found if not given. With ``nodes`` those of each node.
+        given. With ``nodes`` what each node is asked for, of which it gives what it has.
+    :param gpus: GPUs that tasks may ask for; all that are found if not given. With ``nodes`` those of each node,
+        at most.
     :param blobs: how large arguments come to nodes (``gristmill.on.Blobs``).
 
     Workers start with the first task. A worker's world is the caller's at that time: working directory, ``sys.path``,
@@ -120,6 +121,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
             "memory": 0 if memory is None else _resources.size(memory),
             "gpus": _ALL_GPUS if gpus is None else gpus,
             "duration_s": None,
+            "exact": False,
             "blob_memory": blobs and blobs.memory,
             "blob_disk": blobs and blobs.disk,
         }

@@ -41,7 +41,8 @@ class Lease(Executor):
     """The right to use workers, memory and GPUs for a time; an ``Executor`` whose workers are held meanwhile.
 
     :param nodes: a placement of ``gristmill.on``, or addresses of agents that listen; this machine if not given.
-    :param workers: of each node; all that it offers if not given.
+    :param workers: of each node; all that it offers if not given. These three are what is needed: a node that has less
+        gives nothing, what others have is waited for, and if all nodes have less tasks fail with ``StartError``.
     :param memory: what tasks may ask for together, bytes or a text such as ``"64GB"``, of each node; all if not given.
     :param gpus: GPUs that tasks may ask for, of each node; all that are found if not given.
     :param seconds: for how long; until it is released if not given. On nodes its time begins when the first of them
@@ -76,6 +77,7 @@ class Lease(Executor):
         if hot is None:
             self._hot_us = LEARNED_US
         self._seconds = seconds
+        self._wish["exact"] = True
         self._timer: threading.Timer | None = None
         #: Taken by whoever lets the time begin, or changes its end.
         self._clock = threading.RLock()
@@ -100,8 +102,17 @@ class Lease(Executor):
         return max(0.0, self._ends_at - time.monotonic())
 
     def wait(self, timeout: float | None = None) -> None:
-        """Returns when there is a worker. Raises ``TimeoutError`` after ``timeout`` seconds."""
-        self.submit(int).result(timeout)
+        """Returns when there is a worker. Raises ``TimeoutError`` after ``timeout`` seconds and says why there is none.
+
+        What others have at the moment is waited for. ``StartError`` is raised where no node has as much.
+        """
+        future = self.submit(int)
+        try:
+            future.result(timeout)
+        except TimeoutError:
+            why = self.explain(future)
+            future.cancel()
+            raise TimeoutError(f"the lease has no worker after {timeout:g} s: {why}") from None
         self._is_granted()
 
     def extend(self, seconds: float) -> None:

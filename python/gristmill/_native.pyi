@@ -160,6 +160,7 @@ class Engine:
         blob_disk: int | None,
         beat_s: float,
         expiry_s: float,
+        exact: bool,
         nodes_max: int | None,
         told: Callable[[str, str], object],
     ) -> str | None: ...

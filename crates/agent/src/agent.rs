@@ -11,7 +11,7 @@ use gristmill_transport::{Identity, Waker};
 
 use crate::desk::{Desk, Facts};
 use crate::options::AgentOptions;
-use crate::tenant::Processes;
+use crate::tenant::{Processes, wait_for_all};
 
 /// Why an agent ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +56,18 @@ impl Agent {
         let AgentOptions { walltime, drain_time, patience, prepare, .. } = options;
         let (ends_at, memory) = (end_of(walltime), capacity.memory);
         let drain_ns = duration_ns(drain_time);
-        let facts = Facts { python, engine, name, capacity, labels, joins, drain_ns, ends_at };
+        let lease_min_ns = LEASE_MIN_NS;
+        let facts = Facts {
+            python,
+            engine,
+            name,
+            capacity,
+            labels,
+            joins,
+            drain_ns,
+            lease_min_ns,
+            ends_at,
+        };
         let processes = Processes { prepare, waker: reception.waker(), sibling, memory };
         let desk = Desk::new(facts, processes);
         let stop = Arc::new(AtomicBool::new(false));
@@ -100,10 +111,11 @@ impl Agent {
                 _ => self.ending(is_finished, now - idle_since),
             };
             if let Some(ending) = ending {
-                self.desk.close(reason(&ending));
+                wait_for_all(&self.desk.close(reason(&ending)));
                 return ending;
             }
-            let wake = self.next_wake(drain.is_some(), now);
+            let is_ending = self.desk.sweep(now) || drain.is_some();
+            let wake = self.next_wake(is_ending, now);
             self.reception.sleep(now, wake);
         }
     }
@@ -122,9 +134,9 @@ impl Agent {
         Some(drain)
     }
 
-    fn next_wake(&self, is_draining: bool, now: u64) -> u64 {
-        if is_draining {
-            return now + DRAIN_LOOK_NS;
+    fn next_wake(&self, is_ending: bool, now: u64) -> u64 {
+        if is_ending {
+            return now + END_LOOK_NS;
         }
         let end = self.ends_at.saturating_sub(self.drain_ns);
         self.desk.next_end().unwrap_or(u64::MAX).min(end)
@@ -151,8 +163,10 @@ struct Drain {
     limit_ns: u64,
 }
 
-/// How often it is looked whether what runs has ended.
-const DRAIN_LOOK_NS: u64 = 10_000_000;
+/// How often it is looked whether what runs, or the processes of a lease, have ended.
+const END_LOOK_NS: u64 = 10_000_000;
+/// The shortest time for which a lease is given, nanoseconds: workers take a part of it to start.
+const LEASE_MIN_NS: u64 = 1_000_000_000;
 
 fn duration_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)

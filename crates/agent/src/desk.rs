@@ -12,7 +12,7 @@ use gristmill_wire::peer::{Ask, Control, Grant, Greeting, MessageKind, Role};
 use gristmill_wire::{PeerId, WIRE_VERSION};
 
 use crate::Capacity;
-use crate::leases::Leases;
+use crate::leases::{Leases, RefusedLease};
 use crate::orders::{FailedOrders, Order};
 
 /// The engine of a lease: it runs the lease's tasks, which come over a link.
@@ -32,8 +32,11 @@ pub trait LeaseEngine: LinkOwner {
     /// Tells its client that the lease is over.
     fn end_links(&self, text: &str);
 
-    /// Ends it, and every process that it has.
-    fn end(self, reason: &str);
+    /// Begins to end it, and every process that it has.
+    fn begin_end(&self, reason: &str);
+
+    /// Whether every process of it is gone.
+    fn has_ended(&self) -> bool;
 }
 
 /// What starts the engines of leases.
@@ -65,6 +68,8 @@ pub struct Facts {
     pub joins: bool,
     /// How long what runs may take to end before the end of a lease, nanoseconds.
     pub drain_ns: u64,
+    /// The shortest time for which a lease is given, nanoseconds.
+    pub lease_min_ns: u64,
     /// When it is over, monotonic nanoseconds; `u64::MAX` is not known.
     pub ends_at: u64,
 }
@@ -77,12 +82,25 @@ struct Tenant<E> {
     order: Order,
 }
 
+/// How long the processes of a lease that is over may take to be gone before others get its share all the same,
+/// nanoseconds: one may be held up in the kernel for ever.
+const LEAVE_MAX_NS: u64 = 10_000_000_000;
+
+/// The engine of a lease that is over, while it has processes.
+struct Leaving<E> {
+    lease: u64,
+    engine: E,
+    /// When it is waited for no longer.
+    until_ns: u64,
+}
+
 /// What meetings are about.
 pub struct Desk<H: Housing> {
     facts: Facts,
     housing: H,
     leases: Leases,
     tenants: BTreeMap<u64, Tenant<H::Engine>>,
+    leaving: Vec<Leaving<H::Engine>>,
     failed: FailedOrders,
     /// The addresses and leases of links that were just made.
     pub kept: Vec<(Option<usize>, u64)>,
@@ -96,6 +114,7 @@ impl<H: Housing> Desk<H> {
         Self {
             leases: Leases::new(facts.capacity, facts.drain_ns),
             tenants: BTreeMap::new(),
+            leaving: Vec::new(),
             failed: FailedOrders::default(),
             kept: Vec::new(),
             trouble: "no client came".to_owned(),
@@ -172,10 +191,8 @@ impl<H: Housing> Desk<H> {
                 return Turn::Failed(Box::new(talk), Trouble::passing(text));
             }
         };
-        let ends_at = now.saturating_add(ask.duration_ns).min(self.facts.ends_at);
-        let ends_in_ns = if ends_at == u64::MAX { u64::MAX } else { ends_at - now };
         talk.meeting.say(|out| {
-            Grant { ends_in_ns, ..grant }.write(out);
+            grant.write(out);
         });
         let (name, dial) = (talk.name().to_owned(), talk.dial);
         if let Some(channel) = talk.meeting.into_channel() {
@@ -200,10 +217,24 @@ impl<H: Housing> Desk<H> {
         if let Some(text) = self.failed.why(order) {
             return Err(Trouble::lasting(text));
         }
-        let grant = self.leases.grant(ask, now);
-        let grant = grant.map_err(|refused| Trouble::passing(refused.to_string()))?;
+        let ends_in_ns = self.left(ask.duration_ns, now);
+        let granted = if ends_in_ns < self.facts.lease_min_ns {
+            Err(RefusedLease::TooShort { left_ms: ends_in_ns / 1_000_000 })
+        } else {
+            self.leases.grant(ask, now)
+        };
+        let grant = granted.map_err(|refused| {
+            let (text, is_final) = (refused.to_string(), refused.is_final());
+            Trouble { text, is_final }
+        })?;
         let engine = self.housing.start(ask, &grant).map_err(Trouble::passing)?;
-        Ok((grant, engine))
+        Ok((Grant { ends_in_ns, ..grant }, engine))
+    }
+
+    /// How much of a time the node lasts, nanoseconds; `u64::MAX` is no end.
+    fn left(&self, duration_ns: u64, now: u64) -> u64 {
+        let ends_at = now.saturating_add(duration_ns).min(self.facts.ends_at);
+        if ends_at == u64::MAX { u64::MAX } else { ends_at.saturating_sub(now) }
     }
 
     /// What became of links; says whether a client that was joined has finished.
@@ -230,7 +261,7 @@ impl<H: Housing> Desk<H> {
                     self.failed.note(tenant.order, &text);
                 }
                 dials.redial(lease, Redial::Anew, now);
-                self.end(lease, &text);
+                self.end(lease, &text, now);
                 // One that was lost may be back when the network is.
                 is_finished |= self.facts.joins && how == Departure::Ended;
             }
@@ -240,8 +271,7 @@ impl<H: Housing> Desk<H> {
 
     /// Lets a lease last as long as its client wants, if the node does and does not drain.
     fn extend(&mut self, lease: u64, peer: PeerId, (duration_ns, now): (u64, u64)) {
-        let ends_at = now.saturating_add(duration_ns).min(self.facts.ends_at);
-        let left = if ends_at == u64::MAX { u64::MAX } else { ends_at.saturating_sub(now) };
+        let left = self.left(duration_ns, now);
         let lasts = self.leases.extend(lease, left, now);
         if let Some(tenant) = self.tenants.get(&lease).filter(|_| lasts) {
             tenant.engine.last(peer, left);
@@ -253,7 +283,7 @@ impl<H: Housing> Desk<H> {
     pub fn end_over(&mut self, dials: &mut Dials, now: u64) {
         for lease in self.leases.over(now) {
             dials.redial(lease, Redial::Anew, now);
-            self.end(lease, "the time of the lease is over");
+            self.end(lease, "the time of the lease is over", now);
         }
         for lease in self.leases.begin_drains(now) {
             if let Some(tenant) = self.tenants.get(&lease) {
@@ -262,12 +292,28 @@ impl<H: Housing> Desk<H> {
         }
     }
 
-    fn end(&mut self, lease: u64, text: &str) {
-        self.leases.end(lease);
-        if let Some(tenant) = self.tenants.remove(&lease) {
-            self.trouble = format!("{}: {text}", tenant.name);
-            tenant.engine.end(text);
-        }
+    /// Ends a lease. Nobody waits for its processes, but its share is theirs until they are gone.
+    fn end(&mut self, lease: u64, text: &str, now: u64) {
+        let Some(Tenant { engine, name, .. }) = self.tenants.remove(&lease) else { return };
+        self.trouble = format!("{name}: {text}");
+        engine.begin_end(text);
+        self.leases.leave(lease);
+        let until_ns = now.saturating_add(LEAVE_MAX_NS);
+        self.leaving.push(Leaving { lease, engine, until_ns });
+        self.sweep(now);
+    }
+
+    /// Takes the shares of leases back whose processes are gone; says whether there are others.
+    pub fn sweep(&mut self, now: u64) -> bool {
+        let leases = &mut self.leases;
+        self.leaving.retain(|one| {
+            let is_gone = one.engine.has_ended() || now >= one.until_ns;
+            if is_gone {
+                leases.end(one.lease);
+            }
+            !is_gone
+        });
+        !self.leaving.is_empty()
     }
 
     /// Takes no more tasks, and gives back what has not started; no lease is given or lasts longer from now on.
@@ -282,12 +328,15 @@ impl<H: Housing> Desk<H> {
         self.tenants.values().all(|tenant| tenant.engine.is_drained())
     }
 
-    /// Ends all leases: the node gives nothing more.
-    pub fn close(&mut self, text: &str) {
-        for (_, tenant) in std::mem::take(&mut self.tenants) {
-            tenant.engine.end_links(text);
-            tenant.engine.end(text);
+    /// Begins to end all leases: the node gives nothing more. Gives the engines that may have processes.
+    pub fn close(&mut self, text: &str) -> Vec<H::Engine> {
+        let mut engines: Vec<_> = self.leaving.drain(..).map(|one| one.engine).collect();
+        for (_, Tenant { engine, .. }) in std::mem::take(&mut self.tenants) {
+            engine.end_links(text);
+            engine.begin_end(text);
+            engines.push(engine);
         }
+        engines
     }
 }
 

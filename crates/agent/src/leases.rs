@@ -12,7 +12,9 @@ use crate::Capacity;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum RefusedLease {
     /// Others have what is asked for.
-    #[error("{asked} {what} are asked for, and {left} of {all} are free")]
+    #[error(
+        "{asked} {what} are asked for, and {left} of {all} are free: other clients have the rest"
+    )]
     Taken {
         /// How much is asked for.
         asked: u64,
@@ -23,6 +25,22 @@ pub(crate) enum RefusedLease {
         /// How much there is.
         all: u64,
     },
+    /// Nobody will ever get as much here.
+    #[error("{asked} {what} are asked for, and this node has {all}")]
+    Beyond {
+        /// How much is asked for.
+        asked: u64,
+        /// Of what.
+        what: &'static str,
+        /// How much there is.
+        all: u64,
+    },
+    /// Nothing could be done in it.
+    #[error("the lease would be over in {left_ms} ms, and is given for a second or more")]
+    TooShort {
+        /// How long it would last.
+        left_ms: u64,
+    },
     /// The number stands for another lease.
     #[error("lease {lease:016x} is given already")]
     Twice {
@@ -32,6 +50,13 @@ pub(crate) enum RefusedLease {
     /// The node is about to end.
     #[error("the node drains")]
     Draining,
+}
+
+impl RefusedLease {
+    /// Whether it will be refused whenever it is asked for.
+    pub const fn is_final(&self) -> bool {
+        matches!(self, Self::Beyond { .. })
+    }
 }
 
 /// The part of its time that a lease drains for at most: little would be left of a short one.
@@ -69,6 +94,36 @@ struct Share {
     term: Term,
 }
 
+/// How much there is of something, and how much of it others have.
+struct Room {
+    what: &'static str,
+    all: u64,
+    used: u64,
+}
+
+impl Room {
+    const fn new(what: &'static str, all: u64, used: u64) -> Self {
+        Self { what, all, used }
+    }
+
+    const fn left(&self) -> u64 {
+        self.all.saturating_sub(self.used)
+    }
+
+    /// As much of what is wanted as is free, if that is enough.
+    fn part(&self, wanted: u64, least: u64) -> Result<u64, RefusedLease> {
+        let &Self { what, all, .. } = self;
+        let left = self.left();
+        if least > all {
+            Err(RefusedLease::Beyond { asked: least, what, all })
+        } else if least > left {
+            Err(RefusedLease::Taken { asked: least, what, left, all })
+        } else {
+            Ok(wanted.min(left))
+        }
+    }
+}
+
 /// The leases of one node.
 #[derive(Debug)]
 pub(crate) struct Leases {
@@ -85,7 +140,8 @@ impl Leases {
         Self { capacity, drain_ns, is_draining: false, shares: BTreeMap::new() }
     }
 
-    /// Gives a lease. Zero workers are all that are free; without a word on memory it has its workers' part of it.
+    /// Gives a lease: as much of what is asked for as is free, and one worker at least, unless less will not do. Zero
+    /// workers are all that are free; without a word on memory it has its workers' part of it.
     pub fn grant(&mut self, ask: &Ask, now: u64) -> Result<Grant, RefusedLease> {
         if self.is_draining {
             return Err(RefusedLease::Draining);
@@ -93,32 +149,31 @@ impl Leases {
         if self.shares.contains_key(&ask.lease) {
             return Err(RefusedLease::Twice { lease: ask.lease });
         }
-        let used = |count: fn(&Share) -> u64| self.shares.values().map(count).sum::<u64>();
-        let fit = |what, asked: u64, all: u64, used: u64| {
-            let left = all.saturating_sub(used);
-            if asked <= left {
-                Ok(left)
-            } else {
-                Err(RefusedLease::Taken { asked, what, left, all })
-            }
-        };
-        let Capacity { workers, memory, gpus } = self.capacity;
-        let asked = u64::from(ask.workers).max(1);
-        let left = fit("workers", asked, workers.into(), used(|share| share.workers.into()))?;
-        let granted = if ask.workers == 0 { left } else { ask.workers.into() };
-        let granted = u32::try_from(granted).unwrap_or(u32::MAX);
-        let free = fit("bytes of memory", ask.memory, memory, used(|share| share.memory))?;
-        let part = memory / u64::from(workers.max(1)) * u64::from(granted);
-        let memory = if ask.memory == 0 { part.min(free) } else { ask.memory };
-        let asked = if ask.gpus == u32::MAX { 0 } else { ask.gpus.into() };
-        let taken = used(|share| share.gpus.count_ones().into());
-        let free = fit("GPUs", asked, gpus.into(), taken)?;
-        let gpus = self.free_gpus(if ask.gpus == u32::MAX { free } else { asked });
+        let (workers, memory, gpus) = self.share_of(ask)?;
         let term = Term::new(ask.duration_ns, self.drain_ns, now);
-        let share = Share { workers: granted, memory, gpus, term };
+        let share = Share { workers, memory, gpus, term };
         self.shares.insert(ask.lease, share);
         let Ask { lease, duration_ns: ends_in_ns, .. } = *ask;
-        Ok(Grant { lease, workers: granted, ends_in_ns, memory, gpus })
+        Ok(Grant { lease, workers, ends_in_ns, memory, gpus })
+    }
+
+    /// The workers, bytes of memory and GPUs that are given.
+    fn share_of(&self, ask: &Ask) -> Result<(u32, u64, u16), RefusedLease> {
+        let used = |count: fn(&Share) -> u64| self.shares.values().map(count).sum::<u64>();
+        let all_workers = self.capacity.workers;
+        let room = Room::new("workers", all_workers.into(), used(|share| share.workers.into()));
+        let wanted = if ask.workers == 0 { room.left().max(1) } else { ask.workers.into() };
+        let least = if ask.is_exact { wanted } else { 1 };
+        let workers = u32::try_from(room.part(wanted, least)?).unwrap_or(u32::MAX);
+        let room = Room::new("bytes of memory", self.capacity.memory, used(|share| share.memory));
+        let own = self.capacity.memory / u64::from(all_workers.max(1)) * u64::from(workers);
+        let wanted = if ask.memory == 0 { own } else { ask.memory };
+        let memory = room.part(wanted, if ask.is_exact { ask.memory } else { 0 })?;
+        let taken = used(|share| share.gpus.count_ones().into());
+        let room = Room::new("GPUs", self.capacity.gpus.into(), taken);
+        let is_open = !ask.is_exact || ask.gpus == u32::MAX;
+        let gpus = room.part(ask.gpus.into(), if is_open { 0 } else { ask.gpus.into() })?;
+        Ok((workers, memory, self.free_gpus(gpus)))
     }
 
     /// The first `count` GPUs that nobody has, a bit each.
@@ -127,6 +182,13 @@ impl Leases {
         let all = (0..GPUS_MAX.min(self.capacity.gpus as usize)).map(|device| 1 << device);
         let free = all.filter(|device| taken & device == 0);
         free.take(usize::try_from(count).unwrap_or(GPUS_MAX)).fold(0, |set, device| set | device)
+    }
+
+    /// A lease is over, and its processes have yet to end: it keeps its share until it is taken back.
+    pub fn leave(&mut self, lease: u64) {
+        if let Some(share) = self.shares.get_mut(&lease) {
+            share.term = Term::new(u64::MAX, 0, 0);
+        }
     }
 
     /// Takes a lease back; false when there is none of that number.
@@ -197,6 +259,7 @@ pub(crate) mod tests {
             gpus: 0,
             blob_limits: [u64::MAX; 2],
             spawns_fresh: false,
+            is_exact: false,
             program: Vec::new(),
             world: Vec::new(),
         }
@@ -206,10 +269,13 @@ pub(crate) mod tests {
     fn a_worker_belongs_to_one_lease_at_a_time() {
         let mut leases = Leases::new(CAPACITY, DRAIN_NS);
         assert_eq!(workers(leases.grant(&ask(1, 3), 0)), 3);
-        let refused = leases.grant(&ask(2, 2), 0).expect_err("one is left");
-        assert_eq!(refused.to_string(), "2 workers are asked for, and 1 of 4 are free");
         assert_eq!(workers(leases.grant(&ask(3, 0), 0)), 1, "0 is what is left");
-        assert!(leases.grant(&ask(4, 0), 0).is_err());
+        let refused = leases.grant(&ask(4, 0), 0).expect_err("none is left");
+        assert_eq!(
+            refused.to_string(),
+            "1 workers are asked for, and 0 of 4 are free: other clients have the rest"
+        );
+        assert!(!refused.is_final(), "they may give it back");
         assert!(leases.end(1) && !leases.end(1));
         assert_eq!(workers(leases.grant(&ask(2, 2), 0)), 2);
         assert_eq!(leases.grant(&ask(2, 1), 0), Err(RefusedLease::Twice { lease: 2 }));
@@ -221,10 +287,41 @@ pub(crate) mod tests {
         let grant =
             leases.grant(&Ask { memory: 60, gpus: 1, ..ask(1, 1) }, 0).expect("all is free");
         assert_eq!((grant.memory, grant.gpus), (60, 0b1));
-        assert!(leases.grant(&Ask { memory: 60, ..ask(2, 1) }, 0).is_err());
-        assert!(leases.grant(&Ask { gpus: 2, ..ask(2, 1) }, 0).is_err());
         let rest = leases.grant(&Ask { gpus: u32::MAX, ..ask(2, 2) }, 0).expect("there is more");
         assert_eq!((rest.memory, rest.gpus), (40, 0b10), "its workers' part, as far as it is free");
+    }
+
+    #[test]
+    fn an_executor_gets_as_much_as_there_is_of_what_it_asks_for() {
+        let mut leases = Leases::new(CAPACITY, DRAIN_NS);
+        let large = Ask { memory: 1_000, gpus: 8, ..ask(1, 3) };
+        let grant = leases.grant(&large, 0).expect("it is at most");
+        assert_eq!((grant.workers, grant.memory, grant.gpus), (3, 100, 0b11));
+        let grant = leases.grant(&Ask { lease: 2, workers: 8, ..large }, 0).expect("one is free");
+        assert_eq!((grant.workers, grant.memory, grant.gpus), (1, 0, 0));
+    }
+
+    #[test]
+    fn what_is_asked_for_exactly_is_given_or_refused_for_good_where_there_is_less() {
+        let mut leases = Leases::new(CAPACITY, DRAIN_NS);
+        let exact = |lease| Ask { is_exact: true, ..ask(lease, 2) };
+        let beyond = [
+            (Ask { workers: 5, ..exact(1) }, "5 workers are asked for, and this node has 4"),
+            (Ask { gpus: 3, ..exact(1) }, "3 GPUs are asked for, and this node has 2"),
+            (
+                Ask { memory: 101, ..exact(1) },
+                "101 bytes of memory are asked for, and this node has 100",
+            ),
+        ];
+        for (ask, text) in beyond {
+            let refused = leases.grant(&ask, 0).expect_err("there is less");
+            assert_eq!((refused.to_string().as_str(), refused.is_final()), (text, true));
+        }
+        let all = Ask { workers: 0, gpus: u32::MAX, ..exact(1) };
+        assert_eq!(workers(leases.grant(&Ask { workers: 3, ..all }, 0)), 3);
+        let refused = leases.grant(&exact(2), 0).expect_err("one is left");
+        let text = "2 workers are asked for, and 1 of 4 are free: other clients have the rest";
+        assert_eq!((refused.to_string().as_str(), refused.is_final()), (text, false));
     }
 
     fn lasting(duration_ns: u64) -> Leases {

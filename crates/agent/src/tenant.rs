@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gristmill_client::{BlobLimits, Client, LinkOwner, NewLink, PeerNews};
 use gristmill_transport::{Channel, Identity, Waker};
@@ -12,7 +12,7 @@ use gristmill_wire::peer::{Ask, Grant};
 use crate::Prepare;
 use crate::desk::{Housing, LeaseEngine};
 
-/// How long the processes of a lease that is over may take to be gone.
+/// How long the processes of all leases may take to be gone when the agent ends.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
 /// Starts engines.
@@ -55,6 +55,14 @@ impl Housing for Processes {
 /// The engine of one lease.
 pub(crate) struct Tenant(Arc<Client>);
 
+/// Waits until the processes of engines that end are gone.
+pub(crate) fn wait_for_all(engines: &[Tenant]) {
+    let begin = Instant::now();
+    for engine in engines {
+        engine.0.wait_for_end(END_LIMIT.saturating_sub(begin.elapsed()));
+    }
+}
+
 impl LinkOwner for Tenant {
     fn attach(&self, new: NewLink) -> PeerId {
         self.0.attach(new)
@@ -90,8 +98,11 @@ impl LeaseEngine for Tenant {
         self.0.end_links(text);
     }
 
-    fn end(self, reason: &str) {
+    fn begin_end(&self, reason: &str) {
         self.0.abort(reason);
-        self.0.wait_for_end(END_LIMIT);
+    }
+
+    fn has_ended(&self) -> bool {
+        self.0.has_ended()
     }
 }

@@ -89,7 +89,7 @@ impl Engine {
     /// Lets nodes in: those that join at `listen`, and those at the addresses of `dial`. Gives the address where they
     /// join, if they may. `told` is called with the name of each node that has failed for good, and why.
     #[expect(clippy::too_many_arguments, reason = "they come one by one from Python")]
-    #[pyo3(signature = (fleet, world, *, listen, dial, name, directory, workers, tasks_per_worker, spawn, memory, gpus, duration_s, blob_memory, blob_disk, beat_s, expiry_s, nodes_max, told))]
+    #[pyo3(signature = (fleet, world, *, listen, dial, name, directory, workers, tasks_per_worker, spawn, memory, gpus, duration_s, blob_memory, blob_disk, beat_s, expiry_s, exact, nodes_max, told))]
     fn _open_door(
         &self,
         py: Python<'_>,
@@ -109,6 +109,7 @@ impl Engine {
         blob_disk: Option<u64>,
         beat_s: f64,
         expiry_s: f64,
+        exact: bool,
         nodes_max: Option<usize>,
         told: Py<PyAny>,
     ) -> PyResult<Option<String>> {
@@ -126,6 +127,7 @@ impl Engine {
             gpus,
             blob_limits: [blob_memory, blob_disk].map(|limit| limit.unwrap_or(u64::MAX)),
             spawns_fresh: spawn,
+            is_exact: exact,
             program: directory,
             world: world.as_bytes().to_vec(),
         };

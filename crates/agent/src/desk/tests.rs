@@ -1,6 +1,6 @@
 //! A node whose engines write down what they are told.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use gristmill_transport::Channel;
@@ -11,6 +11,8 @@ use super::*;
 struct NotedEngine {
     told: Rc<RefCell<Vec<String>>>,
     news: Rc<RefCell<VecDeque<PeerNews>>>,
+    /// A process of it does not end.
+    is_stuck: Rc<Cell<bool>>,
 }
 
 impl NotedEngine {
@@ -52,8 +54,12 @@ impl LeaseEngine for NotedEngine {
 
     fn end_links(&self, _: &str) {}
 
-    fn end(self, _: &str) {
+    fn begin_end(&self, _: &str) {
         self.note("end");
+    }
+
+    fn has_ended(&self) -> bool {
+        !self.is_stuck.get()
     }
 }
 
@@ -89,6 +95,7 @@ impl Stage {
             labels: String::new(),
             joins: false,
             drain_ns: 1_000,
+            lease_min_ns: 100,
             ends_at: NODE_ENDS_AT,
         };
         let mut desk = Desk::new(facts, NoHousing);
@@ -170,4 +177,71 @@ fn what_comes_too_late_extends_nothing() {
     assert_eq!(stage.look(800), ["end"]);
     stage.extend(800);
     assert!(stage.look(801).is_empty());
+}
+
+/// What the desk says to whoever asks for a lease at a time; none is its grant.
+fn refusal(stage: &mut Stage, ask: &Ask, now: u64) -> Option<Trouble> {
+    let order = Order::of(CLIENT, ask);
+    match stage.desk.try_lease(order, ask, now) {
+        Err(trouble) if trouble.text == "there is none" => None,
+        Err(trouble) => Some(trouble),
+        Ok(_) => None,
+    }
+}
+
+#[test]
+fn a_process_that_does_not_end_holds_up_nobody_but_who_wants_its_share() {
+    let mut stage = Stage::new();
+    stage.engine.is_stuck.set(true);
+    assert_eq!(stage.look(700), ["drain"]);
+    assert_eq!(stage.look(800), ["end"]);
+    assert!(stage.look(801).is_empty(), "the desk goes on, and ends it once");
+    assert!(stage.desk.sweep(801));
+    let ask = crate::leases::tests::ask(LEASE + 1, 1);
+    let taken = refusal(&mut stage, &ask, 801).expect("its worker may still run");
+    assert!(!taken.is_final);
+    stage.engine.is_stuck.set(false);
+    assert!(!stage.desk.sweep(802));
+    assert_eq!(refusal(&mut stage, &ask, 802), None);
+}
+
+#[test]
+fn a_share_is_given_again_in_the_end_whatever_its_processes_do() {
+    let mut stage = Stage::new();
+    stage.engine.is_stuck.set(true);
+    let _ = (stage.look(700), stage.look(800));
+    assert!(stage.desk.sweep(800 + LEAVE_MAX_NS - 1));
+    assert!(!stage.desk.sweep(800 + LEAVE_MAX_NS));
+    assert!(stage.desk.is_idle());
+}
+
+#[test]
+fn a_lease_that_would_be_over_at_once_is_refused() {
+    let mut stage = Stage::new();
+    let _ = (stage.look(700), stage.look(800));
+    let ask = Ask { duration_ns: 99, ..crate::leases::tests::ask(LEASE + 1, 1) };
+    let refused = refusal(&mut stage, &ask, 900).expect("it is too short");
+    assert_eq!(refused.text, "the lease would be over in 0 ms, and is given for a second or more");
+    assert!(!refused.is_final, "its client may want another one");
+    let ask = Ask { duration_ns: u64::MAX, ..ask };
+    assert!(refusal(&mut stage, &ask, NODE_ENDS_AT - 99).is_some(), "the node is over then");
+    assert_eq!(refusal(&mut stage, &ask, NODE_ENDS_AT - 100), None);
+}
+
+#[test]
+fn what_could_not_be_started_for_a_client_is_refused_for_good_when_it_asks_again() {
+    let mut stage = Stage::new();
+    let news = PeerNews::Gone {
+        peer: PeerId(0),
+        name: CLIENT.into(),
+        text: "no module".to_owned(),
+        how: Departure::Failed,
+        had_workers: false,
+    };
+    stage.engine.news.borrow_mut().push_back(news);
+    assert_eq!(stage.look(10), ["end"]);
+    let again = crate::leases::tests::ask(LEASE + 1, 1);
+    assert_eq!(refusal(&mut stage, &again, 11), Some(Trouble::lasting("no module")));
+    let other = Ask { world: b"another".to_vec(), ..again };
+    assert_eq!(refusal(&mut stage, &other, 11), None);
 }

@@ -59,6 +59,7 @@ pub(super) fn begin(
         labels: String::new(),
         joins: plan.joins[place],
         drain_ns: plan.drain_ns,
+        lease_min_ns: 0,
         ends_at: u64::MAX,
     };
     let (shared, engines) = (Rc::clone(shared), Rc::clone(engines));

@@ -128,8 +128,8 @@ impl LeaseEngine for Handle {
         self.with(|engine| engine.end_links(text));
     }
 
-    /// Its processes are waited for; meanwhile its links have a turn.
-    fn end(self, reason: &str) {
+    /// Its processes are gone at once; meanwhile its links have a turn.
+    fn begin_end(&self, reason: &str) {
         self.with(|engine| {
             engine.lanes.world.log(|| format!("end: {reason}"));
             engine.lanes.world.is_ending = true;
@@ -142,5 +142,9 @@ impl LeaseEngine for Handle {
                 engine.lanes.links.disconnect(peer);
             }
         });
+    }
+
+    fn has_ended(&self) -> bool {
+        true
     }
 }

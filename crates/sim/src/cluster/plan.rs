@@ -100,6 +100,7 @@ impl ClusterPlan {
                 gpus: u32::MAX,
                 blob_limits: [u64::MAX; 2],
                 spawns_fresh: false,
+                is_exact: false,
                 program: Vec::new(),
                 world: Vec::new(),
             },

@@ -126,6 +126,8 @@ pub struct Ask {
     pub blob_limits: [u64; 2],
     /// Each worker is an interpreter of its own.
     pub spawns_fresh: bool,
+    /// Less workers, memory or GPUs will not do.
+    pub is_exact: bool,
     /// The interpreter that workers are, for the layer above.
     pub program: Vec<u8>,
     /// The world that they find, for the layer above.
@@ -145,7 +147,9 @@ impl Ask {
                     self.beat_ns,
                     self.duration_ns,
                     self.memory,
-                    u64::from(self.gpus) | (u64::from(self.spawns_fresh) << 32),
+                    u64::from(self.gpus)
+                        | (u64::from(self.spawns_fresh) << 32)
+                        | (u64::from(self.is_exact) << 33),
                 ],
             );
             put_words(out, self.blob_limits);
@@ -172,6 +176,7 @@ impl Ask {
             memory,
             gpus: extras as u32,
             spawns_fresh: extras & (1 << 32) != 0,
+            is_exact: extras & (1 << 33) != 0,
             blob_limits: reader.words()?,
             program: reader.sized_bytes()?.to_vec(),
             world: reader.sized_bytes()?.to_vec(),
@@ -252,18 +257,22 @@ mod tests {
             gpus: 8,
             blob_limits: [9, 10],
             spawns_fresh: true,
+            is_exact: false,
             program: b"program".to_vec(),
             world: b"world".to_vec(),
         };
+        let exact = Ask { spawns_fresh: false, is_exact: true, ..ask.clone() };
         let grant = Grant { lease: 1, workers: 2, ends_in_ns: 3, memory: 4, gpus: 5 };
         let mut chunk = Vec::new();
         greeting().write(&mut chunk);
         ask.write(&mut chunk);
         grant.write(&mut chunk);
+        exact.write(&mut chunk);
         let bodies: Vec<_> = Messages::new(&chunk).map(|one| one.expect("whole").1).collect();
         assert_eq!(Greeting::read(bodies[0]), Ok(greeting()));
         assert_eq!(Ask::read(bodies[1]), Ok(ask));
         assert_eq!(Grant::read(bodies[2]), Ok(grant));
+        assert_eq!(Ask::read(bodies[3]), Ok(exact));
     }
 
     #[test]

@@ -54,6 +54,7 @@ fn porter(nodes_max: Option<usize>) -> Porter<AnyOwner> {
         gpus: 0,
         blob_limits: [0; 2],
         spawns_fresh: false,
+        is_exact: false,
         program: Vec::new(),
         world: Vec::new(),
     };

@@ -1,0 +1,67 @@
+"""More workers, memory or GPUs than a node has: at most for executors, exactly for leases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gristmill import Executor, Lease, StartError, on
+from gristmill._nodes.local import LocalNodes
+
+import calls
+
+MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
+
+
+class SmallNodes(LocalNodes):
+    """Nodes with a gigabyte and a GPU to give."""
+
+    options = ("--memory", "1", "--gpus", "1")
+
+
+def test_an_executor_gets_what_a_node_has_of_what_it_asks_for(make_nodes: MakeNodes) -> None:
+    wish = {"max_workers": 8, "memory": "64GB", "gpus": 3}
+    executor, _ = make_nodes(1, 2, kind=SmallNodes, **wish)
+    assert executor.submit(calls.same, 1).result() == 1
+    (node,) = executor._nodes()
+    assert (node["granted_workers"], node["memory"]) == (2, 10**9)
+    assert executor.options(gpus=1, memory="1GB").submit(calls.seen_gpus).result() == "0"
+
+
+@pytest.mark.parametrize(
+    ("wish", "why"),
+    [
+        ({"workers": 8}, "8 workers are asked for, and this node has 2"),
+        ({"memory": "64GB"}, "64000000000 bytes of memory are asked for, and this node has 10{9}"),
+        ({"gpus": 2}, "2 GPUs are asked for, and this node has 1"),
+    ],
+)
+def test_a_lease_of_more_than_any_node_has_says_so_at_once(
+    wish: dict[str, object], why: str
+) -> None:
+    placement = SmallNodes(2, 2)
+    with Lease(placement, **wish) as lease:  # type: ignore[arg-type]
+        with pytest.raises(StartError, match=f"local0: {why}"):
+            lease.wait()
+        with pytest.raises(StartError, match=f"local1: {why}"):
+            lease.submit(calls.nothing)
+        assert [agent.wait() for agent in placement.agents] == [1, 1], "they are not needed"
+
+
+def test_a_lease_waits_for_what_others_have_and_says_so(
+    keys: tuple[str, str], start_node: Callable[..., str]
+) -> None:
+    client, node = keys
+    nodes = on.hosts(start_node(node, "--workers", "1"), key=client)
+    with Lease(nodes, workers=1) as first, Lease(on.hosts(*nodes.dial, key=client)) as second:
+        first.wait()
+        why = ""
+        while "0 of 1 are free: other clients have the rest" not in why:
+            with pytest.raises(
+                TimeoutError, match=r"the lease has no worker after 0\.05 s: "
+            ) as caught:
+                second.wait(0.05)
+            why = str(caught.value)
+        first.release()
+        second.wait()
