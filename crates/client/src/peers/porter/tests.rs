@@ -159,6 +159,19 @@ fn a_node_where_no_worker_starts_gets_no_other_lease() {
 }
 
 #[test]
+fn all_addresses_that_refuse_for_good_leave_nobody_to_wait_for() {
+    let mut porter = porter(Some(2));
+    let refused = Trouble::lasting("another key");
+    Host::<NotedMeeting>::failed(&mut porter, "10.0.0.1:1", Some(0), &refused, 0);
+    let silent = Trouble::passing("nobody is there");
+    Host::<NotedMeeting>::failed(&mut porter, "10.0.0.1:2", Some(1), &silent, 0);
+    assert_eq!(porter.verdict(u64::MAX), None, "the second one may come up");
+    Host::<NotedMeeting>::failed(&mut porter, "10.0.0.1:2", Some(1), &refused, 0);
+    let verdict = porter.verdict(0).expect("both have said no");
+    assert!(verdict.contains("10.0.0.1:1: another key"), "{verdict}");
+}
+
+#[test]
 fn a_node_that_is_lost_may_come_again() {
     let mut porter = porter(Some(1));
     assert_eq!(lease_and_lose(&mut porter, "n1", Departure::Lost), Some(Redial::Anew));
