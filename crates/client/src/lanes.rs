@@ -94,7 +94,13 @@ pub(crate) struct Lanes {
     unrung: Vec<SlotId>,
     now_ticks: u64,
     now_ns: u64,
+    /// Until when workers may begin tasks, clock ticks; `u64::MAX` is for ever.
+    valid_until: u64,
 }
+
+/// What is left of the time for which workers may begin tasks is extended only if that gains this part of it: each time
+/// every worker's orders are written.
+const EXTENSION_SHARE: u64 = 16;
 
 /// The function's id is the low half of a task's handle; the high half is the ticket of a nested one plus 1, or 0.
 pub(crate) const fn handle(function: FunctionId, ticket: u32) -> u64 {
@@ -137,6 +143,7 @@ impl Lanes {
             unrung: Vec::new(),
             now_ticks: 0,
             now_ns: 0,
+            valid_until: u64::MAX,
         }
     }
 
@@ -164,14 +171,29 @@ impl Lanes {
         self.now_ns
     }
 
+    /// Lets all workers begin tasks until then, monotonic nanoseconds, and not after it.
+    pub fn extend_workers(&mut self, until_ns: u64) {
+        let left = self.scale.from_ns(until_ns.saturating_sub(self.now_ns));
+        let until = self.now_ticks.saturating_add(left);
+        let is_first = self.valid_until == u64::MAX && until != u64::MAX;
+        if is_first || until > self.valid_until.saturating_add(left / EXTENSION_SHARE) {
+            self.valid_until = until;
+            for lane in self.lanes.iter().flatten() {
+                lane.ends.control.set_valid_until(until);
+            }
+        }
+    }
+
     /// A new worker sits in a slot.
     ///
     /// # Errors
     /// No such slot.
     pub fn open(&mut self, segment: &Segment, worker: WorkerKey) -> Result<(), SegmentError> {
         self.functions.forget_slot(worker.slot);
+        let ends = segment.client_lane(worker.slot)?;
+        ends.control.set_valid_until(self.valid_until);
         self.lanes[usize::from(worker.slot.0)] = Some(Lane {
-            ends: segment.client_lane(worker.slot)?,
+            ends,
             worker,
             pid: 0,
             pidfd: None,

@@ -195,6 +195,16 @@ mod tests {
     }
 
     #[test]
+    fn nothing_begins_once_a_lease_is_over() {
+        let (results, verdict) = run(|client| client.control.set_valid_until(ticks()), |_, _| ());
+        assert!(results.is_empty());
+        assert_eq!(verdict, Verdict::Skipped, "it comes back as not started");
+        let later = ticks() + (1 << 50);
+        let (results, _) = run(|client| client.control.set_valid_until(later), |_, _| ());
+        assert_eq!(results.len(), 4);
+    }
+
+    #[test]
     fn no_call_begins_after_the_stop() {
         let (results, verdict) = run(
             |_| (),

@@ -10,7 +10,7 @@ use gristmill_shm::{
     WorkerControl, WorkerLane,
 };
 use gristmill_sync::barrier::BarrierMode;
-use gristmill_sync::clock::monotonic_ns;
+use gristmill_sync::clock::{monotonic_ns, ticks};
 use gristmill_wire::{
     BlockRange, EXTENSION_WORDS, FrameError, FunctionId, Kind, PARENT_WORDS, ParentEntry,
     PayloadKind, TASK_WORDS, TaskExtension, TaskFlags, TaskFrame, TaskId, Temperature, Verdict,
@@ -284,6 +284,9 @@ impl<C: Callee> Worker<C> {
         if deadline != 0 && monotonic_ns() >= deadline {
             return self.refuse(task, Verdict::Expired);
         }
+        if self.is_over() {
+            return self.refuse(task, Verdict::Skipped);
+        }
         self.streak.set(self.streak.get() + 1);
         let started = self.stamps.started();
         self.control.progress().start(task.sequence, started);
@@ -317,6 +320,14 @@ impl<C: Callee> Worker<C> {
         drop(lane);
         self.control.progress().end(task.sequence);
         self.tell_returns()
+    }
+
+    /// Whether nothing may begin here any more: the client of a lease was not heard for so long that it has given up what is
+    /// here. The engine ends it, but may have been frozen with its node, and thaw after its workers.
+    #[inline]
+    fn is_over(&self) -> bool {
+        let until = self.control.valid_until();
+        until != u64::MAX && ticks() >= until
     }
 
     /// Has one call run as the innermost one.

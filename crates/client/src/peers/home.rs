@@ -37,6 +37,9 @@ pub trait LinkPort: Port + Sized {
     /// A function has no users any more: the graph is to forget what it knows of it.
     fn function_freed(&mut self, function: FunctionId);
 
+    /// Lets workers here begin tasks until then, monotonic nanoseconds, and not after it.
+    fn extend_workers(&mut self, _until_ns: u64) {}
+
     /// Reads the clock once for all that follows; gives monotonic nanoseconds.
     fn read_clock(&mut self) -> u64;
 

@@ -41,6 +41,10 @@ impl LinkPort for Lanes {
         self.freed_functions.push(function);
     }
 
+    fn extend_workers(&mut self, until_ns: u64) {
+        Self::extend_workers(self, until_ns);
+    }
+
     #[inline]
     fn read_clock(&mut self) -> u64 {
         Self::read_clock(self)

@@ -62,6 +62,9 @@ pub(super) trait Upkeep: LinkHome {
             return self.end_all(&text);
         }
         let own = self.own_beat();
+        if self.links().is_lease {
+            self.extend_workers();
+        }
         for peer in self.links().peers() {
             self.expire(peer, now);
             let Some(link) = self.links_mut().get_mut(peer) else { continue };
@@ -69,6 +72,17 @@ pub(super) trait Upkeep: LinkHome {
                 beat.with(own).write(&mut link.out);
                 self.links_mut().has_outgoing = true;
             }
+        }
+    }
+
+    /// Lets a lease's workers begin tasks for as long as its client counts on that. A node may be frozen: when it thaws its
+    /// workers are not to begin what the client has long sent elsewhere, before the engine ends them.
+    fn extend_workers(&mut self) {
+        let links = self.links();
+        let ends =
+            links.peers().filter_map(|peer| links.get(peer)).map(|one| one.pulse.expires_at());
+        if let Some(until) = ends.max() {
+            self.port_mut().extend_workers(until);
         }
     }
 

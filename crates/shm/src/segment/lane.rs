@@ -110,9 +110,10 @@ impl ClientControl {
         self.progress().stop_batch(sequence, &self.0.page.orders.batch_stop, self.mode())
     }
 
-    /// Sets until when the worker may start tasks, monotonic nanoseconds.
-    pub fn set_valid_until(&self, until_ns: u64) {
-        self.0.page.orders.valid_until.store(until_ns, Ordering::Release); // PAIRS: lease (worker)
+    /// Sets until when the worker may start tasks, clock ticks.
+    pub fn set_valid_until(&self, until_ticks: u64) {
+        // PAIRS: lease (worker): nothing else goes with it.
+        self.0.page.orders.valid_until.store(until_ticks, Ordering::Relaxed);
     }
 
     /// Tells the worker to start nothing more and to leave; then ring its bell.
@@ -176,11 +177,11 @@ impl WorkerControl {
         self.0.page.orders.interrupt.load(Ordering::Acquire).checked_sub(1)
     }
 
-    /// Until when the worker may start tasks, monotonic nanoseconds.
+    /// Until when the worker may start tasks, clock ticks; `u64::MAX` is for ever.
     #[inline]
     #[must_use]
     pub fn valid_until(&self) -> u64 {
-        self.0.page.orders.valid_until.load(Ordering::Acquire) // PAIRS: lease (client)
+        self.0.page.orders.valid_until.load(Ordering::Relaxed) // PAIRS: lease (client)
     }
 
     /// Whether the worker is to start nothing more and to leave.

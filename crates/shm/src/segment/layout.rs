@@ -70,7 +70,7 @@ pub(super) struct SlotPage {
 pub(super) struct OrdersLine {
     /// The record to interrupt, its sequence + 1; 0 is none.
     pub(super) interrupt: AtomicU64,
-    /// Until when the worker may start tasks, monotonic nanoseconds.
+    /// Until when the worker may start tasks, clock ticks: those do not drift from the engine's, as another clock would.
     pub(super) valid_until: AtomicU64,
     /// Which process sits in this slot.
     pub(super) epoch: AtomicU64,

@@ -29,6 +29,8 @@ pub(super) struct Lanes {
     pub functions: Functions,
     pub workers: Workers,
     pub finals: Finals,
+    /// Until when workers may begin tasks, if that was said.
+    pub valid_until: Option<u64>,
     ended: Vec<(TaskId, u64)>,
     freed: Vec<FunctionId>,
 }
@@ -61,6 +63,7 @@ impl Engine {
             functions: Functions::default(),
             workers: Workers::new(workers.into()),
             finals: Finals::default(),
+            valid_until: None,
             ended: Vec::new(),
             freed: Vec::new(),
         };
@@ -149,6 +152,10 @@ impl LinkPort for Lanes {
 
     fn function_freed(&mut self, function: FunctionId) {
         self.freed.push(function);
+    }
+
+    fn extend_workers(&mut self, until_ns: u64) {
+        self.valid_until = Some(until_ns);
     }
 
     fn read_clock(&mut self) -> u64 {

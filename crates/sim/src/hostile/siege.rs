@@ -265,6 +265,24 @@ mod tests {
     }
 
     #[test]
+    fn the_workers_of_a_lease_may_begin_tasks_while_its_client_is_heard() {
+        let mut siege = Siege::new(true);
+        for _ in 0..9 {
+            siege.turn();
+        }
+        let heard_at = siege.engine.lanes.now;
+        assert_eq!(siege.engine.lanes.valid_until, Some(heard_at + EXPIRY_NS));
+        for _ in 0..9 {
+            siege.engine.turn();
+        }
+        let last_word = heard_at + 1_000;
+        assert_eq!(siege.engine.lanes.valid_until, Some(last_word + EXPIRY_NS), "and not after it");
+        let mut program = Siege::new(false);
+        program.turn();
+        assert_eq!(program.engine.lanes.valid_until, None, "a program's own have no end");
+    }
+
+    #[test]
     fn nothing_is_left_of_a_task_whose_peer_sent_it_twice() {
         assert!(send_often(1)[0].starts_with("it was not heard"));
         assert_eq!(
