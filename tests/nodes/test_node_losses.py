@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -99,6 +100,35 @@ def test_a_frozen_node_is_given_up_and_what_it_had_runs_elsewhere(
             os.kill(process, signal.SIGCONT)
     while lives(first):
         pass  # an agent that comes back finds its lease over, and ends what it runs
+
+
+def switches(process: int) -> int:
+    """How often a process has gone to sleep."""
+    with open(f"/proc/{process}/status") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith("voluntary"))
+
+
+def test_a_worker_begins_nothing_that_its_client_has_given_up(
+    make_nodes: MakeNodes, gate: Gate, tmp_path: Path
+) -> None:
+    executor, placement = make_nodes(1, 1)
+    wait_for_nodes(executor, 1)
+    futures = [executor.submit(calls.enter, gate.path)]
+    worker = gate.wait_entered()
+    futures += [executor.submit(calls.append, str(tmp_path / "ran"), "late")]
+    while executor._nodes()[0]["running"] != 2:
+        pass  # until its worker has both
+    agent = placement.agents[0].pid
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        assert all(isinstance(future.exception(), WorkerLost) for future in futures)
+        before = switches(worker)
+        gate.open()
+        while switches(worker) == before:
+            pass  # until it has nothing more to do
+        assert not (tmp_path / "ran").exists()
+    finally:
+        os.kill(agent, signal.SIGCONT)
 
 
 def test_a_broken_connection_loses_and_repeats_nothing(
