@@ -44,8 +44,10 @@ class Script:
         """Starts ``text`` as a file's main program."""
         path = self._folder / "script.py"
         path.write_text(textwrap.dedent(text))
-        tests = str(Path(__file__).parent)
-        environment = {**os.environ, "PYTHONPATH": tests, **options.pop("env", {})}  # type: ignore[dict-item]
+        # Before what the tests themselves import from: a program is to have the same Gristmill.
+        paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+        path_variable = {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        environment = {**os.environ, **path_variable, **options.pop("env", {})}  # type: ignore[dict-item]
         started: subprocess.Popen[str] = subprocess.Popen(
             [sys.executable, str(path), *arguments],
             stdout=subprocess.PIPE,

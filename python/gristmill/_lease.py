@@ -90,6 +90,7 @@ class Lease(Executor):
         elif seconds is not None:
             # A batch system may take hours to give a node, and a lease that was not granted costs nothing.
             watch = threading.Thread(target=_await_grant, args=[weakref.ref(self)], daemon=True)
+            watch.name = "gristmill-lease"
             watch.start()
 
     @property
