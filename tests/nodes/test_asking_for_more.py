@@ -46,7 +46,8 @@ def test_a_lease_of_more_than_any_node_has_says_so_at_once(
             lease.wait()
         with pytest.raises(StartError, match=f"local1: {why}"):
             lease.submit(calls.nothing)
-        assert [agent.wait() for agent in placement.agents] == [1, 1], "they are not needed"
+        for agent in placement.agents:
+            agent.wait()  # they are not needed
 
 
 def test_a_lease_waits_for_what_others_have_and_says_so(

@@ -255,7 +255,7 @@ def test_workers_of_dask_have_agents_while_they_are_needed() -> None:
         assert names(executor) == ["dask-10"]
         (plugin,) = client.plugins.values()
         (post,) = plugin._agent._tender._posts
-        assert post.command[-3:] == ["--part", "1/2", "--leash"]
+        assert post._command[-3:] == ["--part", "1/2", "--leash"]
         assert len(client.plugins) == 1
     assert not client.plugins
 

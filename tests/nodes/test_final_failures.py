@@ -56,7 +56,8 @@ def test_an_initializer_that_raises_on_all_nodes_fails_every_task(
             future.result()
     with pytest.raises(StartError, match="no module of that name"):
         executor.submit(calls.nothing)
-    assert [agent.wait() for agent in placement.agents] == [1] * count, "they are not needed"
+    for agent in placement.agents:
+        agent.wait()  # they are not needed
 
 
 def test_an_initializer_that_ends_the_process_on_nodes(make_nodes: MakeNodes) -> None:

@@ -10,7 +10,7 @@ use gristmill_shm::{
     BlockPart, ClientArena, ClientLane, MappedWords, RingWatch, Segment, SegmentError,
 };
 use gristmill_sync::barrier::BarrierMode;
-use gristmill_sync::clock::{TickScale, ticks};
+use gristmill_sync::clock::{Clock, TickScale};
 use gristmill_transport::Sleeper;
 use gristmill_wire::{BlockRange, Epoch, FunctionId, Kind, SlotId, TaskId};
 
@@ -92,6 +92,7 @@ pub(crate) struct Lanes {
     /// How many listeners there are: without any, successful tasks are not noted.
     pub listeners: usize,
     unrung: Vec<SlotId>,
+    clock: Clock,
     now_ticks: u64,
     now_ns: u64,
     /// Until when workers may begin tasks, clock ticks; `u64::MAX` is for ever.
@@ -141,6 +142,7 @@ impl Lanes {
             freed_functions: Vec::new(),
             listeners: 0,
             unrung: Vec::new(),
+            clock: Clock::new(scale),
             now_ticks: 0,
             now_ns: 0,
             valid_until: u64::MAX,
@@ -160,8 +162,7 @@ impl Lanes {
     /// Reads the clock once for all that follows; gives nanoseconds.
     #[inline]
     pub fn read_clock(&mut self) -> u64 {
-        self.now_ticks = ticks();
-        self.now_ns = self.scale.to_ns(self.now_ticks);
+        (self.now_ticks, self.now_ns) = self.clock.read();
         self.now_ns
     }
 

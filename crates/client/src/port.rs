@@ -15,7 +15,7 @@ use gristmill_wire::{
 
 use crate::bundle::Bundles;
 use crate::lanes::{Lane, Lanes, Order, handle, split_handle};
-use crate::peers::Sending;
+use crate::peers::{LinkPort, Sending};
 
 /// Why a record is not in its ring.
 enum Unsent {
@@ -243,12 +243,12 @@ impl Port for Lanes {
     fn progress(&self, slot: SlotId) -> Progress {
         let Some(lane) = &self.lanes[usize::from(slot.0)] else { return Progress::default() };
         let reader = lane.ends.control.progress();
-        let started_at = reader.running().map_or(0, |running| running.started_ticks);
+        let started_at = reader.running().map(|running| running.started_ticks);
         Progress {
             claimed: reader.claimed(),
             started: reader.started(),
             ended: reader.ended(),
-            started_at_ns: self.scale.to_ns(started_at),
+            started_at_ns: started_at.map_or(0, |ticks| self.ns_at(ticks)),
             calls: reader.batch().map(|batch| call_progress(batch, reader.claimed())),
         }
     }

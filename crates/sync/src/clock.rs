@@ -179,6 +179,48 @@ impl Reading {
     }
 }
 
+/// How often a [`Clock`] looks at the clock that it stands for. A scale is off by 60 parts in a million at most: 6 us then.
+const RENEWAL_NS: u64 = 100_000_000;
+
+/// `CLOCK_MONOTONIC` at the price of ticks. It never goes back.
+///
+/// Ticks since the machine was started are not multiplied with a scale that was measured for a millisecond: after a day
+/// that would be seconds beside the clock that others read.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    scale: TickScale,
+    anchor: Reading,
+    /// For how many ticks the anchor is good.
+    good_for: u64,
+    last_ns: u64,
+}
+
+impl Clock {
+    /// Of a scale that was measured on this node.
+    #[must_use]
+    pub fn new(scale: TickScale) -> Self {
+        Self::renewed_every(RENEWAL_NS, scale)
+    }
+
+    fn renewed_every(renewal_ns: u64, scale: TickScale) -> Self {
+        let anchor = Reading::take();
+        Self { scale, anchor, good_for: scale.from_ns(renewal_ns), last_ns: anchor.ns }
+    }
+
+    /// Ticks, and the nanoseconds of `CLOCK_MONOTONIC`.
+    #[inline]
+    pub fn read(&mut self) -> (u64, u64) {
+        let now = ticks();
+        let mut since = now.wrapping_sub(self.anchor.ticks);
+        if since > self.good_for {
+            self.anchor = Reading::take();
+            since = 0;
+        }
+        self.last_ns = self.last_ns.max(self.anchor.ns + self.scale.to_ns(since));
+        (now, self.last_ns)
+    }
+}
+
 static START: OnceLock<Reading> = OnceLock::new();
 static SCALE: OnceLock<TickScale> = OnceLock::new();
 
@@ -223,6 +265,24 @@ mod tests {
         let (ticks_before, ns_before) = (ticks(), monotonic_ns());
         while monotonic_ns() - ns_before < 2_000_000 {}
         assert!(scale.to_ns(ticks() - ticks_before) >= 1_900_000, "{scale:?}");
+    }
+
+    #[test]
+    fn a_clock_stays_beside_the_one_that_it_stands_for_and_never_goes_back() {
+        let exact = scale().word();
+        for word in [exact - exact / 10, exact + exact / 10] {
+            let wrong = TickScale::from_word(word).expect("in range");
+            let mut clock = Clock::renewed_every(1_000_000, wrong);
+            let (begun, mut last) = (monotonic_ns(), 0);
+            while monotonic_ns() - begun < 20_000_000 {
+                let before = monotonic_ns();
+                let (_, ns) = clock.read();
+                assert!(ns >= last, "it goes on");
+                let slack = 1_000_000; // a tenth of what goes by between two renewals, and much more
+                assert!(before - slack <= ns && ns <= monotonic_ns() + slack);
+                last = ns;
+            }
+        }
     }
 
     #[test]

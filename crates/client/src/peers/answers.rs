@@ -114,7 +114,7 @@ pub(super) trait AnswerWork: LinkHome {
         let view = self.core().submitted_ticks(message.task).unwrap_or(0);
         let drained = self.port().now_ticks();
         // The clocks agree up to half a round trip: a run lies between its submission and its answer.
-        let started = scale.from_ns(started_ns).clamp(view, drained.max(view));
+        let started = self.port().ticks_at(started_ns).clamp(view, drained.max(view));
         Tags {
             started_ticks: if message.started_ns == 0 { 0 } else { started },
             claimed_before: span(message.claimed_before),

@@ -193,12 +193,11 @@ mod tests {
     fn a_meeting_that_would_always_fail_is_tried_once() {
         let mut dials = Dials::new(&["a".to_owned(), "b".to_owned()]);
         assert_eq!((dials.next_due(0), dials.next_due(0)), (Some((0, 0)), Some((1, 0))));
-        dials.failed(Some(0), &Trouble::passing("nobody is there"), 0);
-        dials.failed(Some(1), &Trouble::lasting("another key"), 0);
-        dials.failed(None, &Trouble::lasting("somebody who came"), 0);
+        dials.failed(0, &Trouble::passing("nobody is there"), 0);
+        dials.failed(1, &Trouble::lasting("another key"), 0);
         assert_eq!(dials.next_at(), REDIAL_NS.0);
         assert!(!dials.are_given_up(), "the first one is tried again");
-        dials.failed(Some(0), &Trouble::lasting("another key"), 1);
+        dials.failed(0, &Trouble::lasting("another key"), 1);
         assert!(dials.are_given_up());
     }
 

@@ -338,7 +338,7 @@ pub(super) trait GuestWork: LinkHome {
             task: guest.theirs,
             attempt: guest.attempt,
             end,
-            started_ns: scale.to_ns(tags.started_ticks),
+            started_ns: if tags.started_ticks == 0 { 0 } else { port.ns_at(tags.started_ticks) },
             claimed_before: span(tags.claimed_before),
             ran: span(tags.ran),
             published_after: span(tags.published_after),

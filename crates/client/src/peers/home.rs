@@ -51,6 +51,16 @@ pub trait LinkPort: Port + Sized {
 
     /// What a tick is.
     fn scale(&self) -> TickScale;
+
+    /// Monotonic nanoseconds of a time that the clock of ticks has told.
+    fn ns_at(&self, ticks: u64) -> u64 {
+        self.now().saturating_sub(self.scale().to_ns(self.now_ticks().saturating_sub(ticks)))
+    }
+
+    /// What the clock of ticks told at a time of monotonic nanoseconds.
+    fn ticks_at(&self, ns: u64) -> u64 {
+        self.now_ticks().saturating_sub(self.scale().from_ns(self.now().saturating_sub(ns)))
+    }
 }
 
 /// What knows the bytes of payloads.

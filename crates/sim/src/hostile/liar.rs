@@ -330,6 +330,7 @@ fn write_rare(choices: &mut Choices<'_>, out: &mut Vec<u8>) {
         Grant { lease, ..Grant::NOTHING }.write(out);
     } else {
         Ask {
+            is_exact: choices.is_chosen(),
             lease,
             workers: choices.half(),
             tasks_per_worker: 0,
