@@ -169,8 +169,13 @@ fn stand(
         let now = monotonic_ns();
         porter.set_end(look(board).ends_at_ns);
         reception.attend(&mut porter, now);
-        for (dial, lease) in porter.kept.drain(..) {
+        for (dial, lease) in std::mem::take(&mut porter.kept) {
             reception.dials.keep(dial, lease);
+            // The end may have come to be known, or been moved, after the node was asked.
+            let ends_at_ns = look(board).ends_at_ns;
+            if let Some(peer) = porter.peer_of(lease).filter(|_| ends_at_ns != u64::MAX) {
+                client.extend_peer(peer, ends_at_ns.saturating_sub(now));
+            }
         }
         for news in client.take_news() {
             look(board).note(&news);

@@ -180,10 +180,15 @@ pub trait LinkWork: LinkHome {
         port.say(peer, &Control::Lasts { duration_ns });
     }
 
+    /// Asks a peer to last for so long from now on, nanoseconds.
+    fn extend_peer(&mut self, peer: PeerId, duration_ns: u64) {
+        self.port_mut().say(peer, &Control::Extend { duration_ns });
+    }
+
     /// Asks all peers to last for so long from now on, nanoseconds.
     fn extend_peers(&mut self, duration_ns: u64) {
         for peer in self.links().peers() {
-            self.port_mut().say(peer, &Control::Extend { duration_ns });
+            self.extend_peer(peer, duration_ns);
         }
     }
 

@@ -4,7 +4,7 @@
 //! handed to the client. No thread, socket or clock: whoever has those calls it.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use gristmill_sync::random::Random;
@@ -21,6 +21,9 @@ use super::prospects::{Prospects, Which};
 use super::reception::{Host, Talk, Turn};
 use super::trouble::Trouble;
 use crate::client::Client;
+
+/// Troubles that are kept: strangers leave one for each host.
+const TROUBLES_MAX: usize = 1000;
 
 /// An engine that takes links over.
 pub trait LinkOwner {
@@ -169,6 +172,9 @@ impl<L: LinkOwner> Porter<L> {
         let node = which(talk.dial, &theirs.name);
         let address = talk.meeting.peer();
         self.troubles.retain(|(whom, _)| *whom != theirs.name && whom != address);
+        if talk.dial.is_none() {
+            self.forget_knocks(address);
+        }
         self.kept.push((talk.dial, grant.lease));
         let Some(channel) = talk.meeting.into_channel() else { return };
         let Ask { beat_ns, expiry_ns, .. } = self.terms.ask;
@@ -204,6 +210,11 @@ impl<L: LinkOwner> Porter<L> {
         self.leases.iter().find(|(_, one)| one.0 == peer).map(|(&lease, _)| lease)
     }
 
+    /// Whose a lease is.
+    pub fn peer_of(&self, lease: u64) -> Option<PeerId> {
+        self.leases.get(&lease).map(|(peer, _)| *peer)
+    }
+
     /// Why no task will ever run, once that is certain: no node is there, and those that there can be have failed for good.
     pub fn verdict(&self, now: u64) -> Option<String> {
         let is_open = self.leases.is_empty() && self.closed.is_none();
@@ -221,8 +232,18 @@ impl<L: LinkOwner> Porter<L> {
         }
     }
 
+    /// Forgets who came from a host and did not say a name: a stranger, or a node that only looked whether it can come.
+    fn forget_knocks(&mut self, from: &str) {
+        if let Some(host) = host_of(from) {
+            self.troubles.retain(|(one, _)| host_of(one) != Some(host));
+        }
+    }
+
     fn note(&mut self, whom: &str, text: &str) {
         self.troubles.retain(|(one, _)| one != whom);
+        if self.troubles.len() == TROUBLES_MAX {
+            self.troubles.remove(0);
+        }
         self.troubles.push((whom.to_owned(), text.to_owned()));
     }
 }
@@ -264,6 +285,9 @@ impl<L: LinkOwner, M: Conversation> Host<M> for Porter<L> {
     }
 
     fn failed(&mut self, whom: &str, dial: Option<usize>, trouble: &Trouble, now: u64) {
+        if dial.is_none() {
+            self.forget_knocks(whom);
+        }
         self.note(whom, &trouble.text);
         if trouble.is_final && self.closed.is_none() {
             self.fail(which(dial, whom), whom, &trouble.text, now);
@@ -274,11 +298,13 @@ impl<L: LinkOwner, M: Conversation> Host<M> for Porter<L> {
 /// Which node one is that was dialled, or that joins with a name.
 fn which(dial: Option<usize>, name: &str) -> Which {
     // One that has not said its name is known by its address, whose port is another one each time.
-    let host = || match name.parse::<SocketAddr>() {
-        Ok(address) => address.ip().to_string(),
-        Err(_) => name.to_owned(),
-    };
+    let host = || host_of(name).map_or_else(|| name.to_owned(), |host| host.to_string());
     dial.map_or_else(|| Which::Joining(host()), Which::Dialled)
+}
+
+/// The host of an address; none: it is a name.
+fn host_of(address: &str) -> Option<IpAddr> {
+    address.parse::<SocketAddr>().ok().map(|address| address.ip())
 }
 
 #[cfg(test)]

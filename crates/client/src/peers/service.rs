@@ -110,6 +110,13 @@ impl Client {
         self.kick_leader();
     }
 
+    /// Asks a peer to last for so long from now on, nanoseconds.
+    pub fn extend_peer(&self, peer: PeerId, duration_ns: u64) {
+        let mut inner = self.lock();
+        inner.extend_peer(peer, duration_ns);
+        self.leave_links(inner);
+    }
+
     /// Asks all peers to last for so long from now on, nanoseconds.
     pub fn extend(&self, duration_ns: u64) {
         let mut inner = self.lock();

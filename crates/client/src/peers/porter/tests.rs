@@ -172,6 +172,24 @@ fn all_addresses_that_refuse_for_good_leave_nobody_to_wait_for() {
 }
 
 #[test]
+fn who_only_knocks_leaves_one_trouble_a_host_until_a_node_comes_from_there() {
+    let mut porter = porter(None);
+    let gone = Trouble::passing("it has closed the connection");
+    for port in 6000..6010 {
+        let address = format!("10.0.0.1:{port}");
+        Host::<NotedMeeting>::failed(&mut porter, &address, None, &gone, 0);
+    }
+    assert_eq!(porter.troubles, [("10.0.0.1:6009".to_owned(), gone.text.clone())]);
+    lease_and_lose(&mut porter, "n1", Departure::Ended);
+    assert!(!porter.troubles.iter().any(|(whom, _)| whom.starts_with("10.0.0.1")));
+    for host in 0..2 * TROUBLES_MAX {
+        let address = format!("[fd00::{host:x}]:1");
+        Host::<NotedMeeting>::failed(&mut porter, &address, None, &gone, 0);
+    }
+    assert_eq!(porter.troubles.len(), TROUBLES_MAX);
+}
+
+#[test]
 fn a_node_that_is_lost_may_come_again() {
     let mut porter = porter(Some(1));
     assert_eq!(lease_and_lose(&mut porter, "n1", Departure::Lost), Some(Redial::Anew));
