@@ -6,7 +6,8 @@ use gristmill_wire::{BatchCalls, Equipment, Kind, PayloadKind, ResultFrame, Verd
 
 use crate::answer::{self, Answer, Times};
 use crate::callee::{Call, Callee, ParentList, REPLY_MAX, Reply};
-use crate::run::{Buffers, Task, Worker, WorkerEnd};
+use crate::read::Task;
+use crate::run::{Buffers, Worker, WorkerEnd};
 
 const _: () = assert!(REPLY_MAX <= u16::MAX as usize, "a result's frame counts 16 bits");
 

@@ -6,7 +6,7 @@ use gristmill_shm::{ClientArena, Record, Words, WorkerArena};
 use gristmill_wire::{BatchCalls, SlotId, Temperature};
 
 use crate::callee::ParentList;
-use crate::run::{read_definition, read_task};
+use crate::read::{read_definition, read_task};
 
 /// The arena of a worker whose client has put nothing into it.
 pub fn arena() -> WorkerArena {

@@ -10,13 +10,17 @@ mod batch;
 mod callee;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod idle;
 mod nested;
+mod read;
 mod run;
+mod running;
 mod stamps;
 mod tickets;
 
 pub use callee::{Call, Callee, ParentList, REPLY_MAX, Reply};
 pub use gristmill_shm::Window;
 pub use nested::{WaitEnd, WaitMode};
-pub use run::{Running, Worker, WorkerEnd, WorkerOptions};
+pub use run::{Worker, WorkerEnd, WorkerOptions};
+pub use running::Running;
 pub use tickets::Outcome;

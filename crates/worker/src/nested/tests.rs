@@ -1,0 +1,209 @@
+use std::cell::{Cell, RefCell};
+use std::os::fd::AsFd;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gristmill_shm::{ClientArena, ClientLane, Segment, SegmentOptions, TakeBack, WorkerArena};
+use gristmill_wire::{
+    ANSWER_WORDS, AnswerFrame, Attempt, Epoch, FunctionId, PayloadKind, ReplyKind, SlotId,
+    TaskFlags, TaskFrame, Verdict,
+};
+
+use super::*;
+use crate::{Call, Reply, WorkerOptions};
+
+/// Function 1 submits and waits, with what the test lets the client do meanwhile; others return at once.
+struct Waiting {
+    worker: RefCell<Weak<Worker<Self>>>,
+    client: RefCell<ClientLane>,
+    meanwhile: Box<dyn Fn(&mut ClientLane)>,
+    mode: WaitMode,
+    called: RefCell<Vec<u32>>,
+    ended: Cell<Option<WaitEnd>>,
+    /// A handler of interrupts would have raised in a definition.
+    is_broken: Cell<bool>,
+}
+
+impl Callee for Waiting {
+    fn define(&self, _function: FunctionId, _definition: &[u8]) {
+        let worker = self.worker.borrow().upgrade().expect("it calls us");
+        self.is_broken.set(worker.running().take_interrupt());
+    }
+
+    fn call(&self, call: &Call<'_>, _out: &mut Vec<u8>) -> Reply {
+        assert!(!self.is_broken.get(), "the function was interrupted while it was loaded");
+        self.called.borrow_mut().push(call.function.0);
+        if call.function.0 == 1 {
+            let worker = self.worker.borrow().upgrade().expect("it calls us");
+            let ticket = worker.open_ticket().expect("a task runs");
+            let end = Instant::now().checked_add(Duration::from_secs(60));
+            let over = worker.wait(self.mode, end, &mut || worker.is_final(ticket));
+            self.ended.set(over.ok());
+        }
+        Reply { verdict: Verdict::Returned, arena: false }
+    }
+
+    fn while_idle(&self, _wait: &mut dyn FnMut()) {
+        (self.meanwhile)(&mut self.client.borrow_mut());
+    }
+}
+
+fn send(client: &mut ClientLane, function: u32, flags: u8) {
+    let frame = TaskFrame {
+        task: TaskId::new(function, 0),
+        function: FunctionId(function),
+        attempt: Attempt(0),
+        flags: TaskFlags(flags),
+        parent_count: 0,
+        payload_size: 0,
+        payload: PayloadKind::Inline,
+    };
+    let mut record = client.tasks.begin(Kind::Task, 0, 24).expect("there is room");
+    record.words(0, &frame.words());
+    record.commit();
+}
+
+fn define(client: &mut ClientLane, function: u32) {
+    let mut record = client.tasks.begin(Kind::Define, 0, 8).expect("there is room");
+    record.word(0, u64::from(function));
+    record.commit();
+}
+
+/// News of the first ticket, in parts of `size` bytes.
+fn reply(client: &mut ClientLane, size: usize) {
+    let mut message = Vec::new();
+    NestedReply { ticket: 0, kind: ReplyKind::Value, bytes: b"value" }.encode(&mut message);
+    let count = message.chunks(size).len();
+    for (place, part) in message.chunks(size).enumerate() {
+        let more = u64::from(place + 1 < count) << 32;
+        let mut record = client.tasks.begin(Kind::Reply, 0, 8 + part.len()).expect("there is room");
+        record.word(0, part.len() as u64 | more);
+        record.bytes(8, part);
+        record.commit();
+    }
+}
+
+/// Runs function 1 until it has answered; gives what was called and answered, in order.
+fn run(
+    mode: WaitMode,
+    meanwhile: impl Fn(&mut ClientLane) + 'static,
+) -> (Vec<u32>, Vec<(u32, Verdict)>, Option<WaitEnd>) {
+    let options =
+        SegmentOptions { slot_count: 1, task_ring_size: 1 << 16, result_ring_size: 1 << 16 };
+    let segment = Segment::create(&options).expect("memory");
+    segment.reset_lane(SlotId(0), Epoch(1)).expect("a slot");
+    let mut client = segment.client_lane(SlotId(0)).expect("a slot");
+    send(&mut client, 1, 0);
+    let callee = Waiting {
+        worker: RefCell::default(),
+        client: RefCell::new(client),
+        meanwhile: Box::new(meanwhile),
+        mode,
+        called: RefCell::default(),
+        ended: Cell::new(None),
+        is_broken: Cell::new(false),
+    };
+    let lane = segment.worker_lane(SlotId(0)).expect("a slot");
+    let options = WorkerOptions {
+        window: crate::Window::Fixed(Duration::ZERO),
+        stack_max: usize::MAX,
+        result_rest: 0,
+    };
+    let arena = ClientArena::create(1).expect("memory");
+    let descriptor = arena.as_fd().try_clone_to_owned().expect("a descriptor");
+    let arena = Arc::new(WorkerArena::open(descriptor, SlotId(0)).expect("an arena"));
+    let worker = Rc::new(Worker::new(lane, arena, callee, options));
+    *worker.callee.worker.borrow_mut() = Rc::downgrade(&worker);
+    worker.run().expect("the rings are sound");
+    let mut answers = Vec::new();
+    let mut client = worker.callee.client.borrow_mut();
+    while let Some(record) = client.results.peek().expect("sound") {
+        if record.header().kind == Kind::Answer {
+            let words = record.words::<ANSWER_WORDS>(0).expect("a frame");
+            let frame = AnswerFrame::from_words(words).expect("a frame");
+            answers.push((frame.task.index(), frame.verdict));
+        }
+        let _ = client.results.consume();
+    }
+    (worker.callee.called.take(), answers, worker.callee.ended.get())
+}
+
+fn stop(client: &mut ClientLane) {
+    client.tasks.begin(Kind::Stop, 0, 0).expect("there is room").commit();
+}
+
+#[test]
+fn a_wait_runs_the_waiting_task_s_own_below_it_and_declines_others() {
+    let (called, answers, ended) = run(WaitMode::Runs, |client| {
+        send(client, 2, TaskFlags::NESTED);
+        send(client, 3, 0);
+        reply(client, 100);
+        stop(client);
+    });
+    assert_eq!(called, [1, 2]);
+    let expected = [(2, Verdict::Returned), (3, Verdict::Declined), (1, Verdict::Returned)];
+    assert_eq!((answers.as_slice(), ended), (expected.as_slice(), Some(WaitEnd::Done)));
+}
+
+#[test]
+fn a_look_runs_nothing() {
+    let (called, answers, _) = run(WaitMode::Looks, |client| {
+        send(client, 2, TaskFlags::NESTED);
+        reply(client, 100);
+        stop(client);
+    });
+    assert_eq!(called, [1]);
+    assert_eq!(answers, [(2, Verdict::Declined), (1, Verdict::Returned)]);
+}
+
+#[test]
+fn an_interrupt_that_was_asked_for_before_the_reply_ends_the_wait() {
+    let (.., ended) = run(WaitMode::Runs, |client| {
+        client.control.interrupt(Some(0));
+        reply(client, 100);
+        stop(client);
+    });
+    assert_eq!(ended, Some(WaitEnd::Interrupted));
+}
+
+#[test]
+fn an_interrupt_does_not_reach_what_is_loaded_below_the_wait() {
+    let (called, _, ended) = run(WaitMode::Runs, |client| {
+        client.control.interrupt(Some(0));
+        define(client, 2);
+        send(client, 2, TaskFlags::NESTED);
+        stop(client);
+    });
+    assert_eq!((called.as_slice(), ended), (&[1, 2][..], Some(WaitEnd::Interrupted)));
+}
+
+#[test]
+fn a_reply_in_parts_is_one_and_a_stop_ends_the_wait() {
+    let (.., ended) = run(WaitMode::Runs, |client| {
+        reply(client, 3);
+        stop(client);
+    });
+    assert_eq!(ended, Some(WaitEnd::Done));
+    let (_, answers, ended) = run(WaitMode::Runs, stop);
+    assert_eq!(
+        (answers.as_slice(), ended),
+        (&[(1, Verdict::Returned)][..], Some(WaitEnd::Stopped))
+    );
+}
+
+#[test]
+fn a_worker_whose_ring_had_no_room_for_the_stop_leaves_once_it_has_read_all() {
+    let (called, answers, ended) = run(WaitMode::Runs, |client| {
+        let sequence = client.tasks.next_sequence();
+        send(client, 2, 0);
+        let ClientLane { tasks, control, .. } = client;
+        let taken = tasks.take_back(&[sequence], control.progress(), control.mode());
+        assert_eq!(taken, [(sequence, TakeBack::Taken)]);
+        // Without a body they take all that a stop would.
+        while tasks.begin(Kind::Wait, 0, 0).map(|record| record.commit()).is_ok() {}
+        control.stop();
+    });
+    assert_eq!((called.as_slice(), ended), (&[1][..], Some(WaitEnd::Stopped)));
+    assert_eq!(answers, [(2, Verdict::Skipped), (1, Verdict::Returned)]);
+}

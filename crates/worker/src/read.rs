@@ -1,0 +1,120 @@
+//! Copies records out of the task ring, and checks that what they hold is where they say.
+
+use gristmill_shm::{Record, Words, WorkerArena};
+use gristmill_wire::{
+    BlockRange, EXTENSION_WORDS, FrameError, FunctionId, PARENT_WORDS, ParentEntry, TASK_WORDS,
+    TaskExtension, TaskFlags, TaskFrame, Temperature, padded_size,
+};
+
+use crate::callee::split_parent;
+use crate::run::WorkerEnd;
+
+/// A task record, copied out of the ring.
+pub(crate) struct Task {
+    pub frame: TaskFrame,
+    pub extension: TaskExtension,
+    pub sequence: u64,
+    /// When it was claimed, clock ticks.
+    pub claimed: u64,
+    /// How ready this worker was for it.
+    pub temperature: Temperature,
+    /// Where the payload is in the body, behind the parents.
+    pub payload_at: usize,
+}
+
+/// Copies a part of a reply into `body`; gives the word in front of it.
+pub(crate) fn read_reply<W: Words>(
+    record: &Record<'_, W>,
+    body: &mut Vec<u8>,
+) -> Result<u64, FrameError> {
+    let [word] = record.words(0)?;
+    body.clear();
+    #[expect(clippy::cast_possible_truncation, reason = "the size is in the low half")]
+    record.append_to(8, word as u32, body)?;
+    Ok(word)
+}
+
+pub(crate) fn read_definition<W: Words>(
+    record: &Record<'_, W>,
+    arena: &WorkerArena,
+    body: &mut Vec<u8>,
+) -> Result<FunctionId, WorkerEnd> {
+    let [word] = record.words(0)?;
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves of a word")]
+    let (function, size) = (word as u32, (word >> 32) as u32);
+    body.clear();
+    if record.header().flags == 0 {
+        record.append_to(8, size, body)?;
+    } else {
+        let [offset, size] = record.words(1)?;
+        arena.append_to(BlockRange { offset, size }, body)?;
+    }
+    Ok(FunctionId(function))
+}
+
+/// Copies parents and payload into `body`, and checks that they are where the frame says.
+#[inline]
+pub(crate) fn read_task<W: Words>(
+    record: &Record<'_, W>,
+    (claimed, temperature): (u64, Temperature),
+    arena: &WorkerArena,
+    body: &mut Vec<u8>,
+) -> Result<Task, WorkerEnd> {
+    #[expect(clippy::cast_possible_truncation, reason = "a handful of words")]
+    const FIXED: (u32, u32) = (TASK_WORDS as u32, EXTENSION_WORDS as u32);
+    let frame = TaskFrame::from_words(record.words(0)?)?;
+    let has_extension = frame.flags.has(TaskFlags::EXTENDED);
+    let mut start = FIXED.0 * 8;
+    let mut extension = TaskExtension::default();
+    if has_extension {
+        extension = TaskExtension::from_words(record.words(FIXED.0)?);
+        start += FIXED.1 * 8;
+    }
+    body.clear();
+    let payload_at = if frame.flags.has(TaskFlags::SPILLED) {
+        let [offset, size] = record.words(start / 8)?;
+        arena.append_to(BlockRange { offset, size }, body)?;
+        check_spilled(&frame, body)?
+    } else {
+        let parents_size = parents_size(record, &frame, start)?;
+        record.append_to(start, parents_size.saturating_add(frame.payload_size), body)?;
+        parents_size as usize
+    };
+    let sequence = record.sequence();
+    Ok(Task { frame, extension, sequence, claimed, temperature, payload_at })
+}
+
+/// Bytes of a record's parents, which begin at `start`.
+#[inline]
+fn parents_size<W: Words>(
+    record: &Record<'_, W>,
+    frame: &TaskFrame,
+    start: u32,
+) -> Result<u32, FrameError> {
+    let mut end = start;
+    for _ in 0..frame.parent_count {
+        let entry = ParentEntry::from_words(record.words::<PARENT_WORDS>(end / 8)?);
+        let size = u32::try_from(padded_size(entry.size as usize)).unwrap_or(u32::MAX);
+        end = end.saturating_add(16).saturating_add(size);
+        if end > record.body_size() {
+            let (needed, found) = (end as usize, record.body_size() as usize);
+            return Err(FrameError::Truncated { needed, found });
+        }
+    }
+    Ok(end - start)
+}
+
+/// Checks that a spilled body is what its frame says; gives where the payload begins.
+fn check_spilled(frame: &TaskFrame, body: &[u8]) -> Result<usize, FrameError> {
+    let mut rest = body;
+    for _ in 0..frame.parent_count {
+        let needed = body.len() + 16;
+        let short = FrameError::Truncated { needed, found: body.len() };
+        rest = split_parent(rest).ok_or(short)?.2;
+    }
+    if rest.len() != frame.payload_size as usize {
+        let (needed, found) = (frame.payload_size as usize, rest.len());
+        return Err(FrameError::Truncated { needed, found });
+    }
+    Ok(body.len() - rest.len())
+}
