@@ -8,11 +8,12 @@ use std::time::Duration;
 use gristmill_core::{CancelMode, Origin, Outcome, Payload, Submission, SubmitError, TaskOptions};
 use gristmill_wire::{BatchCalls, FunctionId, TaskId};
 
-use crate::client::{Call, Client};
+use crate::client::Client;
 use crate::inner::Inner;
 use crate::lanes::handle;
 use crate::outcome::Ended;
 use crate::results::Results;
+use crate::submit::Call;
 use crate::wait::Patience;
 
 /// Bytes of the calls of one batch at most: a record that is long holds up the ring.

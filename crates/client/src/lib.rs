@@ -13,6 +13,7 @@ mod blobs;
 mod bundle;
 mod client;
 mod drain;
+mod ending;
 mod explain;
 mod functions;
 #[cfg(fuzzing)]
@@ -23,6 +24,7 @@ mod lanes;
 mod lead;
 mod nap;
 mod nested;
+mod notices;
 mod options;
 mod outcome;
 mod outstanding;
@@ -30,6 +32,8 @@ mod peers;
 mod port;
 mod rest;
 mod results;
+mod start;
+mod submit;
 mod tree;
 mod wait;
 mod watcher;
@@ -37,7 +41,7 @@ mod watcher;
 pub use batch::{CallBatch, Pending, Taken};
 pub use blobs::{BlobOptions, BlobTraffic};
 pub use bundle::Encoded;
-pub use client::{Call, Client};
+pub use client::Client;
 pub use functions::Functions;
 pub use options::{ClientOptions, LinkUse, StartError};
 pub use outcome::{Ended, TagTimes, TaskLook};
@@ -49,6 +53,7 @@ pub use peers::{
     Trouble, Turn, disagreement, is_guest,
 };
 pub use results::{CallResult, CallValue, Results};
+pub use submit::Call;
 pub use tree::{INTERRUPT_SIGNAL, THREADED_EXIT_CODE};
 
 pub use gristmill_core::{Budgets, CancelMode, Config, Stats, SubmitError, Supply, TaskOptions};

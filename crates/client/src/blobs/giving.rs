@@ -9,8 +9,8 @@ use gristmill_store::Spread;
 use gristmill_wire::{BlobName, Digest, PeerId};
 
 use crate::bundle::Bundle;
-use crate::client::Call;
 use crate::lanes::Lanes;
+use crate::submit::Call;
 
 /// A blob that tasks name.
 #[derive(Debug, Default)]
