@@ -93,8 +93,6 @@ pub(crate) struct Lanes {
     pub listeners: usize,
     unrung: Vec<SlotId>,
     clock: Clock,
-    now_ticks: u64,
-    now_ns: u64,
     /// Until when workers may begin tasks, clock ticks; `u64::MAX` is for ever.
     valid_until: u64,
 }
@@ -143,8 +141,6 @@ impl Lanes {
             listeners: 0,
             unrung: Vec::new(),
             clock: Clock::new(scale),
-            now_ticks: 0,
-            now_ns: 0,
             valid_until: u64::MAX,
         }
     }
@@ -162,20 +158,19 @@ impl Lanes {
     /// Reads the clock once for all that follows; gives nanoseconds.
     #[inline]
     pub fn read_clock(&mut self) -> u64 {
-        (self.now_ticks, self.now_ns) = self.clock.read();
-        self.now_ns
+        self.clock.read()
     }
 
     /// The clock as it was read last, nanoseconds.
     #[inline]
     pub const fn now(&self) -> u64 {
-        self.now_ns
+        self.clock.ns()
     }
 
     /// Lets all workers begin tasks until then, monotonic nanoseconds, and not after it.
     pub fn extend_workers(&mut self, until_ns: u64) {
-        let left = self.scale.from_ns(until_ns.saturating_sub(self.now_ns));
-        let until = self.now_ticks.saturating_add(left);
+        let left = self.scale.from_ns(until_ns.saturating_sub(self.now()));
+        let until = self.now_ticks().saturating_add(left);
         let is_first = self.valid_until == u64::MAX && until != u64::MAX;
         if is_first || until > self.valid_until.saturating_add(left / EXTENSION_SHARE) {
             self.valid_until = until;
@@ -234,7 +229,7 @@ impl Lanes {
     /// The clock as it was read last, ticks.
     #[inline]
     pub const fn now_ticks(&self) -> u64 {
-        self.now_ticks
+        self.clock.ticks()
     }
 
     pub fn lane(&mut self, slot: SlotId) -> Option<&mut Lane> {

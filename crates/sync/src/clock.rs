@@ -192,7 +192,7 @@ pub struct Clock {
     anchor: Reading,
     /// For how many ticks the anchor is good.
     good_for: u64,
-    last_ns: u64,
+    last: Reading,
 }
 
 impl Clock {
@@ -204,20 +204,34 @@ impl Clock {
 
     fn renewed_every(renewal_ns: u64, scale: TickScale) -> Self {
         let anchor = Reading::take();
-        Self { scale, anchor, good_for: scale.from_ns(renewal_ns), last_ns: anchor.ns }
+        Self { scale, anchor, good_for: scale.from_ns(renewal_ns), last: anchor }
     }
 
-    /// Ticks, and the nanoseconds of `CLOCK_MONOTONIC`.
+    /// Reads it; gives nanoseconds of `CLOCK_MONOTONIC`.
     #[inline]
-    pub fn read(&mut self) -> (u64, u64) {
-        let now = ticks();
-        let mut since = now.wrapping_sub(self.anchor.ticks);
-        if since > self.good_for {
+    pub fn read(&mut self) -> u64 {
+        let mut now = ticks();
+        if now.wrapping_sub(self.anchor.ticks) > self.good_for {
             self.anchor = Reading::take();
-            since = 0;
+            now = self.anchor.ticks;
         }
-        self.last_ns = self.last_ns.max(self.anchor.ns + self.scale.to_ns(since));
-        (now, self.last_ns)
+        let since = self.scale.to_ns(now.wrapping_sub(self.anchor.ticks));
+        self.last = Reading { ticks: now, ns: self.last.ns.max(self.anchor.ns + since) };
+        self.last.ns
+    }
+
+    /// What was read last, nanoseconds.
+    #[inline]
+    #[must_use]
+    pub const fn ns(&self) -> u64 {
+        self.last.ns
+    }
+
+    /// What was read last, ticks.
+    #[inline]
+    #[must_use]
+    pub const fn ticks(&self) -> u64 {
+        self.last.ticks
     }
 }
 
@@ -276,10 +290,11 @@ mod tests {
             let (begun, mut last) = (monotonic_ns(), 0);
             while monotonic_ns() - begun < 20_000_000 {
                 let before = monotonic_ns();
-                let (_, ns) = clock.read();
+                let ns = clock.read();
                 assert!(ns >= last, "it goes on");
                 let slack = 1_000_000; // a tenth of what goes by between two renewals, and much more
                 assert!(before - slack <= ns && ns <= monotonic_ns() + slack);
+                assert_eq!(clock.ns(), ns);
                 last = ns;
             }
         }
