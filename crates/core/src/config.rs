@@ -10,6 +10,8 @@ pub struct Config {
     pub workers: u16,
     /// What tasks may ask for besides workers.
     pub supply: Supply,
+    /// Which of the machine's memories each worker's place is near to, a bit each; empty: nobody knows, or there is one.
+    pub domains: Vec<u64>,
     /// Workers kept alive without work: by default all, since a start costs a thousand small tasks.
     pub workers_min: u16,
     /// Further slots, used only while workers wait for tasks they submitted themselves.
@@ -89,6 +91,7 @@ impl Default for Config {
         Self {
             workers: 1,
             supply: Supply::default(),
+            domains: Vec::new(),
             workers_min: u16::MAX,
             spare_max: 64,
             outstanding_max: 16_000_000,

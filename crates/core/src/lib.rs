@@ -46,7 +46,7 @@ mod whereabouts;
 pub use answer::AnswerOutcome;
 pub use cancel::{CancelMode, CancelOutcome};
 pub use config::Config;
-pub use demands::Supply;
+pub use demands::{Supply, pick_near};
 pub use machine::Core;
 pub use options::{Budgets, Origin, TaskOptions};
 pub use outcome::{Loss, LossCause, LossReport, Outcome, StartFailure, Status};

@@ -57,6 +57,8 @@ impl Core {
         } else {
             self.extension(slot, task.extra)
         };
+        let is_wide = extension.is_some_and(|one| one.equipment.places > 1);
+        let places = if is_wide { self.places(index) } else { Vec::new() };
         let dispatch = Dispatch {
             id: self.tasks.id(index),
             function: task.function,
@@ -65,6 +67,7 @@ impl Core {
             parents: Parents::new(&self.tasks, &self.edges, task.first_parent),
             payload: task.payload(),
             extension,
+            places: &places,
         };
         match port.send(slot_id(slot), dispatch) {
             Sent::Written(sequence) => {

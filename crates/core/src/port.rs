@@ -171,6 +171,8 @@ pub struct Dispatch<'a> {
     pub payload: &'a Payload,
     /// What else it asks for.
     pub extension: Option<TaskExtension>,
+    /// The slots whose places a wide task has, its own among them; empty: its own.
+    pub places: &'a [SlotId],
 }
 
 /// The parents of a task with their results, in order. Cheap to clone: a first pass can add up

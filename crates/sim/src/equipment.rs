@@ -1,6 +1,6 @@
 //! What tasks need besides a worker: what they are drawn to ask for, and that nobody has what somebody else has.
 
-use gristmill_core::{Config, Supply};
+use gristmill_core::{Config, SlotId, Supply};
 use gristmill_wire::{Demand, Equipment, GPUS_MAX, WHOLE_GPU};
 
 use crate::plan::pick;
@@ -56,6 +56,17 @@ impl World {
         assert_eq!(places, demand.places(), "task {number} has its places");
         assert_eq!(devices.count_ones(), demand.devices(), "task {number} has its GPUs");
         assert!(devices & !self.room.supply.gpus == 0, "task {number} has GPUs that there are");
+    }
+
+    /// Asserts that a wide task is told of as many places as it has, and that its worker's is one of them.
+    ///
+    /// # Panics
+    /// It is not.
+    pub fn check_places_given(&self, slot: SlotId, given: &[SlotId], equipment: Equipment) {
+        let count = if equipment.places > 1 { equipment.places } else { 0 };
+        assert_eq!(given.len(), usize::from(count), "each place of a wide task is named");
+        assert!(given.is_empty() || given.contains(&slot), "a task has its own worker's place");
+        assert!(given.is_sorted_by(|one, next| one < next), "no place is named twice");
     }
 
     /// Asserts, as a task begins, that those that run have no more than there is.

@@ -3,11 +3,12 @@
 use gristmill_wire::Demand;
 
 use super::{Kinds, LOOKS_MAX};
+use crate::machine::slot_id;
 use crate::place::Placed;
 use crate::port::Port;
 use crate::slots::SlotState;
 use crate::task::State;
-use crate::{Core, NONE};
+use crate::{Core, NONE, SlotId};
 
 impl Core {
     /// Runs all that can be run, one after the other.
@@ -63,8 +64,13 @@ impl Core {
         places >= usize::from(self.demand(index).places())
     }
 
+    /// The slots whose places a task has.
+    pub(crate) fn places(&self, index: u32) -> Vec<SlotId> {
+        self.held_slots(index).map(slot_id).collect()
+    }
+
     fn held(&self, index: u32) -> usize {
-        self.slots.iter().filter(|slot| slot.holder == index).count()
+        self.held_slots(index).count()
     }
 
     /// Whether a place could be a task's: not of a worker that is used up, or whose stack waits.
@@ -81,18 +87,18 @@ impl Core {
     /// Takes the places of workers that have nothing to do, if need be instead of others.
     fn hold_idle(&mut self, index: u32) {
         let places = usize::from(self.demand(index).places());
-        for place in 0..self.live_end {
-            if !self.slots[place].is_idle() || !self.is_holdable(place) {
-                continue;
-            }
-            if self.held(index) == places {
-                let busy = |place: &usize| {
-                    self.slots[*place].holder == index && !self.slots[*place].is_idle()
-                };
-                let Some(other) = (0..self.slots.len()).find(busy) else { return };
-                self.slots[other].holder = NONE;
-                self.has_fresh = true;
-            }
+        let is_its = |place: usize| self.slots[place].holder == index;
+        let could_be = |&place: &usize| is_its(place) || self.is_holdable(place);
+        let idle = (0..self.live_end).filter(|&place| self.slots[place].is_idle());
+        let free: Vec<usize> = idle.filter(could_be).collect();
+        let chosen = if free.len() > places { self.pick_idle(index, &free, places) } else { free };
+        let busy: Vec<usize> = self.held_slots(index).filter(|one| !chosen.contains(one)).collect();
+        let excess = (chosen.len() + busy.len()).saturating_sub(places);
+        for &other in &busy[..excess.min(busy.len())] {
+            self.slots[other].holder = NONE;
+            self.has_fresh = true;
+        }
+        for place in chosen {
             self.slots[place].holder = index;
         }
     }
@@ -101,10 +107,9 @@ impl Core {
     fn hold_busy(&mut self, index: u32, port: &mut impl Port) {
         let places = usize::from(self.demand(index).places());
         while self.held(index) < places {
-            let holdable = (0..self.live_end).filter(|&place| self.is_holdable(place));
-            let Some(place) = holdable.min_by_key(|&place| self.slots[place].backlog_ns) else {
-                return;
-            };
+            let free: Vec<usize> =
+                (0..self.live_end).filter(|&place| self.is_holdable(place)).collect();
+            let Some(place) = self.pick_busy(index, &free) else { return };
             self.slots[place].holder = index;
             let unclaimed = self.unclaimed(place, port);
             let taken = self.recall(place, &unclaimed, port);

@@ -8,6 +8,7 @@
 mod claims;
 mod gather;
 mod kinds;
+mod near;
 mod peers;
 mod search;
 mod starve;
@@ -17,6 +18,7 @@ use gristmill_wire::Demand;
 pub use claims::Supply;
 pub(crate) use claims::{Claim, Claims};
 use kinds::{KindCounts, Kinds};
+pub use near::pick_near;
 pub(crate) use peers::Taken;
 use search::Search;
 

@@ -186,6 +186,7 @@ impl Core {
             parents: Parents::new(&self.tasks, &self.edges, NONE),
             payload: task.payload(),
             extension: None,
+            places: &[],
         };
         let (grace_ns, may_stay) = (self.config.grace_ns, self.could_stay(index));
         let parents = ErrandParents { core: self, next: task.first_parent };

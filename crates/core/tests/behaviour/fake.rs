@@ -18,6 +18,8 @@ pub struct Sending {
     pub attempt: Attempt,
     pub is_nested: bool,
     pub devices: u16,
+    /// The places that it was given, in order.
+    pub places: Vec<u16>,
     pub parents: Vec<TaskId>,
 }
 
@@ -91,6 +93,7 @@ impl Port for Rings {
             attempt: frame.attempt,
             is_nested: frame.flags.has(TaskFlags::NESTED),
             devices: frame.extension.map_or(0, |extension| extension.equipment.devices),
+            places: frame.places.iter().map(|slot| slot.0).collect(),
             parents: frame.parents.map(|(parent, _)| parent).collect(),
         });
         Sent::Written(sequence)

@@ -18,6 +18,7 @@ mod holding;
 mod homing;
 mod losing;
 mod model;
+mod nearby;
 mod nesting;
 mod parting;
 mod placing;
