@@ -10,7 +10,7 @@ use gristmill_shm::{
 use gristmill_wire::peer::Control;
 use gristmill_wire::{
     Attempt, BlockRange, EXTENSION_WORDS, FunctionId, Kind, PARENT_WORDS, ParentEntry, PeerId,
-    SlotId, TASK_WORDS, TaskFlags, TaskFrame, TaskId, padded_size,
+    SlotId, TASK_WORDS, TaskFlags, TaskFrame, TaskId, pack_places, padded_size,
 };
 
 use crate::bundle::Bundles;
@@ -36,16 +36,39 @@ impl From<Unsent> for Sent {
 }
 
 /// Puts what does not fit into a record into a block.
-fn spill(arena: &ClientArena, lane: &mut Lane, bytes: &[u8]) -> Result<BlockPart, Unsent> {
+fn spill(
+    arena: &ClientArena,
+    lane: &mut Lane,
+    bytes: &[u8],
+    record_size: usize,
+) -> Result<BlockPart, Unsent> {
     // A full ring is asked first: a task that waits for room would be copied again and again.
-    if !lane.ends.tasks.has_room(SPILL_RECORD_MAX) {
+    if !lane.ends.tasks.has_room(record_size) {
         return Err(Unsent::Full);
     }
     arena.store(bytes).map_err(|error| Unsent::Memory(error.to_string()))
 }
 
-/// The largest record of a spilled task: frame, extension, and the block's offset and size.
-const SPILL_RECORD_MAX: usize = (TASK_WORDS + EXTENSION_WORDS + 2) * 8;
+/// Words of what stands in front of a task's parents: its frame, its extension, and the list of its places.
+#[inline]
+fn head_words(task: &Dispatch<'_>) -> usize {
+    let extension = task.extension.map_or(0, |one| EXTENSION_WORDS + one.equipment.place_words());
+    TASK_WORDS + extension
+}
+
+#[inline]
+fn write_head<W: Words>(record: &mut RecordWriter<'_, W>, frame: &TaskFrame, task: &Dispatch<'_>) {
+    record.words(0, &frame.words());
+    if let Some(extension) = task.extension {
+        record.words(3, &extension.words());
+        for (index, word) in (6..).zip(pack_places(task.places)) {
+            record.word(index, word);
+        }
+    }
+}
+
+/// Bytes of a definition whose function is in a block: its head, and the block's offset and size.
+const DEFINITION_SIZE: usize = 24;
 
 /// The size of what a payload is in a record: its bytes, or its descriptor.
 #[inline]
@@ -93,10 +116,13 @@ impl Lanes {
         let size = u64::from(u32::try_from(definition.len()).unwrap_or(u32::MAX));
         let head = u64::from(function.0) | (size << 32);
         if 8 + definition.len() > lane.ends.tasks.max_body() as usize {
-            let block = spill(&self.arena, lane, &definition)?;
+            let block = spill(&self.arena, lane, &definition, DEFINITION_SIZE)?;
             let BlockRange { offset, size } = block.range();
-            let mut record =
-                lane.ends.tasks.begin(Kind::Define, 1, 24).map_err(|_| Unsent::Full)?;
+            let mut record = lane
+                .ends
+                .tasks
+                .begin(Kind::Define, 1, DEFINITION_SIZE)
+                .map_err(|_| Unsent::Full)?;
             record.words(0, &[head, offset, size]);
             let sequence = record.commit();
             lane.spills.push_back((sequence, block));
@@ -130,20 +156,17 @@ impl Lanes {
             return Unsent::Memory(text).into();
         }
         let Some(lane) = &mut self.lanes[usize::from(slot.0)] else { return Sent::Full };
-        let block = match spill(&self.arena, lane, &bytes) {
+        let fixed = head_words(task);
+        let record_size = (fixed + 2) * 8;
+        let block = match spill(&self.arena, lane, &bytes, record_size) {
             Ok(block) => block,
             Err(unsent) => return unsent.into(),
         };
-        let extension = task.extension.map(|extension| extension.words());
-        let fixed = TASK_WORDS + extension.map_or(0, |words| words.len());
-        let Ok(mut record) = lane.ends.tasks.begin(Kind::Task, 0, (fixed + 2) * 8) else {
+        let Ok(mut record) = lane.ends.tasks.begin(Kind::Task, 0, record_size) else {
             return Sent::Full;
         };
         frame.flags = TaskFlags(frame.flags.0 | TaskFlags::SPILLED);
-        record.words(0, &frame.words());
-        if let Some(words) = extension {
-            record.words(3, &words);
-        }
+        write_head(&mut record, &frame, task);
         let BlockRange { offset, size } = block.range();
         record.words(u32::try_from(fixed).unwrap_or(u32::MAX), &[offset, size]);
         let sequence = record.commit();
@@ -168,8 +191,7 @@ impl Port for Lanes {
             parent_count += 1;
             parents_size += PARENT_WORDS * 8 + padded_size(payload_size(result, bundles));
         }
-        let extension = task.extension.map(|extension| extension.words());
-        let fixed = (TASK_WORDS + extension.map_or(0, |words| words.len())) * 8;
+        let fixed = head_words(&task) * 8;
         let size = payload_size(task.payload, bundles);
         let frame = TaskFrame {
             task: task.id,
@@ -185,10 +207,7 @@ impl Port for Lanes {
             Err(BeginError::TooLarge { .. }) => return self.send_spilled(slot, &task, frame),
             Err(_) => return Sent::Full,
         };
-        record.words(0, &frame.words());
-        if let Some(words) = extension {
-            record.words(3, &words);
-        }
+        write_head(&mut record, &frame, &task);
         let mut offset = u32::try_from(fixed).unwrap_or(u32::MAX);
         for (parent, result) in task.parents {
             let size = payload_size(result, bundles);

@@ -57,8 +57,8 @@ impl Core {
         } else {
             self.extension(slot, task.extra)
         };
-        let is_wide = extension.is_some_and(|one| one.equipment.places > 1);
-        let places = if is_wide { self.places(index) } else { Vec::new() };
+        let is_named = extension.is_some_and(|one| one.equipment.named_places() > 0);
+        let places = if is_named { self.places(index) } else { Vec::new() };
         let dispatch = Dispatch {
             id: self.tasks.id(index),
             function: task.function,

@@ -171,7 +171,7 @@ pub struct Dispatch<'a> {
     pub payload: &'a Payload,
     /// What else it asks for.
     pub extension: Option<TaskExtension>,
-    /// The slots whose places a wide task has, its own among them; empty: its own.
+    /// The slots whose places a wide task has, its own among them: as many as its equipment names.
     pub places: &'a [SlotId],
 }
 

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use gristmill_shm::WorkerArena;
-use gristmill_wire::{ArenaDescriptor, Equipment, FunctionId, ParentEntry, Verdict};
+use gristmill_wire::{ArenaDescriptor, Equipment, FunctionId, ParentEntry, SlotId, Verdict};
 use gristmill_worker::{Call, Callee, REPLY_MAX, Reply};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -59,6 +59,8 @@ pub struct PythonCallee {
     pub next_function: Cell<u32>,
     /// What the process was last told that its tasks have besides it.
     equipment: Cell<Equipment>,
+    /// The slots whose places these are, if its task is wide.
+    places: RefCell<Vec<SlotId>>,
 }
 
 impl PythonCallee {
@@ -77,6 +79,7 @@ impl PythonCallee {
             submitted: RefCell::default(),
             next_function: Cell::new(0),
             equipment: Cell::default(),
+            places: RefCell::default(),
         })
     }
 
@@ -110,8 +113,8 @@ impl PythonCallee {
         call: &Call<'_>,
         arguments: &mut Arguments,
     ) -> Result<Owned, Box<Failure>> {
-        if call.equipment != self.equipment.get() {
-            self.equip(py, call.equipment)?;
+        if call.equipment != self.equipment.get() || *call.places != **self.places.borrow() {
+            self.equip(py, call.equipment, call.places)?;
         }
         if call.arena || !decode_scalars(py, call.payload, arguments) {
             self.decode(py, call, arguments)?;
@@ -123,10 +126,13 @@ impl PythonCallee {
 
     /// Lets libraries and programs in this process know of the GPUs and cores that the task has.
     #[cold]
-    fn equip(&self, py: Python<'_>, equipment: Equipment) -> PyResult<()> {
-        let Equipment { devices, places } = equipment;
-        py.import("gristmill._equipment")?.call_method1("equip", (devices, places.max(1)))?;
+    fn equip(&self, py: Python<'_>, equipment: Equipment, places: &[SlotId]) -> PyResult<()> {
+        let devices = equipment.devices;
+        let slots: Vec<u16> = places.iter().map(|slot| slot.0).collect();
+        let all = (devices, equipment.places.max(1), slots);
+        py.import("gristmill._equipment")?.call_method1("equip", all)?;
         self.equipment.set(equipment);
+        places.clone_into(&mut self.places.borrow_mut());
         Ok(())
     }
 

@@ -63,8 +63,8 @@ impl World {
     /// # Panics
     /// It is not.
     pub fn check_places_given(&self, slot: SlotId, given: &[SlotId], equipment: Equipment) {
-        let count = if equipment.places > 1 { equipment.places } else { 0 };
-        assert_eq!(given.len(), usize::from(count), "each place of a wide task is named");
+        let count = usize::from(equipment.named_places());
+        assert_eq!(given.len(), count, "each place of a wide task is named");
         assert!(given.is_empty() || given.contains(&slot), "a task has its own worker's place");
         assert!(given.is_sorted_by(|one, next| one < next), "no place is named twice");
     }

@@ -1,5 +1,11 @@
 //! What a task needs besides a worker.
 
+use crate::SlotId;
+
+/// Places that are named to a task at most: more would not fit into a record, and need no names.
+pub const NAMED_PLACES_MAX: u16 = 4096;
+/// Slots in a word of the list of places.
+const SLOTS_PER_WORD: usize = 4;
 /// GPUs that a node may have.
 pub const GPUS_MAX: usize = 16;
 /// A whole GPU: shares of one are counted in thousandths.
@@ -72,6 +78,18 @@ impl Equipment {
     /// Nothing.
     pub const NONE: Self = Self { devices: 0, places: 0 };
 
+    /// How many places are named behind the extension: those of a wide task, with its own worker's.
+    #[must_use]
+    pub const fn named_places(&self) -> u16 {
+        if self.places > 1 && self.places <= NAMED_PLACES_MAX { self.places } else { 0 }
+    }
+
+    /// Words of that list.
+    #[must_use]
+    pub const fn place_words(&self) -> usize {
+        (self.named_places() as usize).div_ceil(SLOTS_PER_WORD)
+    }
+
     /// The equipment as it travels.
     #[must_use]
     pub const fn word(&self) -> u32 {
@@ -86,9 +104,42 @@ impl Equipment {
     }
 }
 
+/// A list of places as it travels.
+pub fn pack_places(slots: &[SlotId]) -> impl Iterator<Item = u64> {
+    slots.chunks(SLOTS_PER_WORD).map(|chunk| {
+        let add = |word, slot: &SlotId| (word << 16) | u64::from(slot.0);
+        chunk.iter().rev().fold(0, add)
+    })
+}
+
+/// The slots in one word of it; the last word has zeroes behind the last one.
+#[must_use]
+#[expect(clippy::cast_possible_truncation, reason = "fields of a packed word")]
+pub fn unpack_places(word: u64) -> [SlotId; SLOTS_PER_WORD] {
+    [0, 16, 32, 48].map(|shift| SlotId((word >> shift) as u16))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_of_places_comes_back() {
+        let slots: Vec<SlotId> = [7, 0, 65_535, 3, 9].map(SlotId).to_vec();
+        let equipment = Equipment { devices: 0, places: 5 };
+        let words: Vec<u64> = pack_places(&slots).collect();
+        assert_eq!(words, [0x0003_ffff_0000_0007, 9]);
+        assert_eq!(words.len(), equipment.place_words());
+        let back: Vec<SlotId> = words.into_iter().flat_map(unpack_places).collect();
+        assert_eq!(back[..5], slots);
+    }
+
+    #[test]
+    fn only_the_places_of_a_wide_task_are_named() {
+        let named = |places| Equipment { devices: 1, places }.named_places();
+        assert_eq!([0, 1, 2, NAMED_PLACES_MAX].map(named), [0, 0, 2, NAMED_PLACES_MAX]);
+        assert_eq!(named(NAMED_PLACES_MAX + 1), 0);
+    }
 
     #[test]
     fn a_demand_comes_back() {

@@ -27,7 +27,9 @@ mod temperature;
 pub use answer::{ANSWER_WORDS, AnswerFrame, Verdict};
 pub use arena::{ArenaDescriptor, BlockRange};
 pub use batch::{BATCH_MAX, BatchCalls, BatchResults, ResultFrame};
-pub use demand::{Demand, Equipment, GPUS_MAX, WHOLE_GPU};
+pub use demand::{
+    Demand, Equipment, GPUS_MAX, NAMED_PLACES_MAX, WHOLE_GPU, pack_places, unpack_places,
+};
 pub use digest::{BlobName, Digest};
 pub use error::FrameError;
 pub use ids::{Attempt, ContextId, Epoch, FunctionId, IdHasher, PeerId, SlotId, TaskId};

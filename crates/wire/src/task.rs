@@ -62,7 +62,8 @@ impl PayloadKind {
     }
 }
 
-/// The fixed part of a task record. Behind it: the extension if flagged, `parent_count` parents (a [`ParentEntry`] and
+/// The fixed part of a task record. Behind it: the extension if flagged, the list of a wide task's places (see
+/// [`Equipment::named_places`]), `parent_count` parents (a [`ParentEntry`] and
 /// its bytes, padded to 8, each), then `payload_size` bytes of encoded arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TaskFrame {

@@ -37,6 +37,7 @@ impl<C: Callee> Worker<C> {
                 arena: false,
                 parents: ParentList::NONE,
                 equipment: Equipment::NONE,
+                places: &[],
             };
             out.clear();
             out.extend_from_slice(&[0; ResultFrame::SIZE]);

@@ -1,6 +1,6 @@
 //! What a worker calls: the seam between the loop here and Python (or native) functions above.
 
-use gristmill_wire::{Equipment, FunctionId, ParentEntry, Verdict};
+use gristmill_wire::{Equipment, FunctionId, ParentEntry, SlotId, Verdict};
 
 /// One task, copied out of the ring.
 #[derive(Debug)]
@@ -15,6 +15,8 @@ pub struct Call<'a> {
     pub parents: ParentList<'a>,
     /// What it has besides its worker.
     pub equipment: Equipment,
+    /// The slots whose places a wide task has, its worker's among them; empty: its worker's alone.
+    pub places: &'a [SlotId],
 }
 
 /// The results of a task's parents, still encoded.

@@ -12,6 +12,7 @@ mod callee;
 pub mod fuzzing;
 mod idle;
 mod nested;
+mod places;
 mod read;
 mod run;
 mod running;

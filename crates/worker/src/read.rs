@@ -2,17 +2,20 @@
 
 use gristmill_shm::{Record, Words, WorkerArena};
 use gristmill_wire::{
-    BlockRange, EXTENSION_WORDS, FrameError, FunctionId, PARENT_WORDS, ParentEntry, TASK_WORDS,
-    TaskExtension, TaskFlags, TaskFrame, Temperature, padded_size,
+    BlockRange, EXTENSION_WORDS, FrameError, FunctionId, PARENT_WORDS, ParentEntry, SlotId,
+    TASK_WORDS, TaskExtension, TaskFlags, TaskFrame, Temperature, padded_size,
 };
 
 use crate::callee::split_parent;
+use crate::places::read_places;
 use crate::run::WorkerEnd;
 
 /// A task record, copied out of the ring.
 pub(crate) struct Task {
     pub frame: TaskFrame,
     pub extension: TaskExtension,
+    /// The slots whose places it has, if it is wide.
+    pub places: Vec<SlotId>,
     pub sequence: u64,
     /// When it was claimed, clock ticks.
     pub claimed: u64,
@@ -70,6 +73,7 @@ pub(crate) fn read_task<W: Words>(
         extension = TaskExtension::from_words(record.words(FIXED.0)?);
         start += FIXED.1 * 8;
     }
+    let places = read_places(record, &mut start, &extension.equipment)?;
     body.clear();
     let payload_at = if frame.flags.has(TaskFlags::SPILLED) {
         let [offset, size] = record.words(start / 8)?;
@@ -81,7 +85,7 @@ pub(crate) fn read_task<W: Words>(
         parents_size as usize
     };
     let sequence = record.sequence();
-    Ok(Task { frame, extension, sequence, claimed, temperature, payload_at })
+    Ok(Task { frame, extension, places, sequence, claimed, temperature, payload_at })
 }
 
 /// Bytes of a record's parents, which begin at `start`.

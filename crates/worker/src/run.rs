@@ -238,6 +238,7 @@ impl<C: Callee> Worker<C> {
             arena: task.frame.payload == PayloadKind::Arena,
             parents: ParentList { bytes: &body[..task.payload_at], count: task.frame.parent_count },
             equipment: task.extension.equipment,
+            places: &task.places,
         };
         out.clear();
         let reply = self.call(task, &call, out)?;
