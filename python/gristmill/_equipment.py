@@ -13,14 +13,18 @@ from gristmill import _world
 from gristmill._nodes import accelerators, affinity
 from gristmill._resources import DEVICE_VARIABLES, visible
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 #: What this process was given, by variable; a pinned worker's tasks may ask for others than it is pinned to.
 _given = {
     name: accelerators.offered or visible(os.environ.get(name, "")) for name in DEVICE_VARIABLES
 }
 
 
-def equip(devices: int, places: int) -> None:
-    """Lets the task see these GPUs, a bit each, and use the cores of so many workers."""
+def equip(devices: int, places: int, slots: Sequence[int]) -> None:
+    """Lets the task see these GPUs, a bit each, and use the cores of so many workers: of a wide task's ``slots``."""
     numbers = [number for number in range(devices.bit_length()) if devices >> number & 1]
     if numbers:
         for name, given in _given.items():
@@ -33,4 +37,4 @@ def equip(devices: int, places: int) -> None:
         os.environ[name] = str(threads)
     if _world.has_threaded_libraries(sys.modules):
         importlib.import_module("threadpoolctl").threadpool_limits(threads)
-    affinity.widen(places > 1)
+    affinity.widen(slots, places)

@@ -73,6 +73,8 @@ def run_agent(
     workers: int,
     memory: int,
     gpus: int,
+    cores: int,
+    domains: Sequence[int],
     labels: str,
     patience_s: float | None,
     walltime_s: float | None,

@@ -100,10 +100,7 @@ def _work(
     try:
         os.environ["GRISTMILL_WORKER"] = f"{slot}.{epoch}.{os.environ.get('GRISTMILL_TREE', '')}"
         signal(_native.INTERRUPT_SIGNAL, _on_interrupt)
-        if "GRISTMILL_NODE_CORES" in os.environ:
-            importlib.import_module("gristmill._nodes.affinity").bind(slot)
-        if "GRISTMILL_NODE_GPUS" in os.environ:
-            importlib.import_module("gristmill._nodes.accelerators").pin(slot)
+        _bind(slot)
         _native.serve(memory, slot, _spin_us(world, slot, cores), lambda: _initialize(world, tell))
         code = 0
     except BaseException:
@@ -111,6 +108,20 @@ def _work(
     finally:
         _flush()
         os._exit(code)
+
+
+def _bind(slot: int) -> None:
+    """Binds this process to the cores and GPUs of its place, if somebody has said which these are."""
+    # One for each slot: the first is not the node's first where others have leases too. Programs that the worker starts
+    # are not meant.
+    places = [
+        int(place) for place in os.environ.pop("GRISTMILL_NODE_PLACES", "").split(",") if place
+    ]
+    if "GRISTMILL_NODE_CORES" in os.environ:
+        importlib.import_module("gristmill._nodes.affinity").bind(slot, places)
+    if "GRISTMILL_NODE_GPUS" in os.environ:
+        place = places[slot % len(places)] if places else slot
+        importlib.import_module("gristmill._nodes.accelerators").pin(place)
 
 
 def _spin_us(world: dict[str, Any], slot: int, cores: int) -> float | None:

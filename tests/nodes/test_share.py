@@ -76,12 +76,12 @@ def seen(share: Share) -> str | None:
 
 
 def test_an_agent_alone_offers_all_that_there_is(machine: Machine) -> None:
-    assert machine.share() == Share(8, 64 * GIGABYTE, 4, {})
-    assert machine.share("--rank") == Share(8, 64 * GIGABYTE, 4, {}), (
+    assert machine.share() == Share(8, 64 * GIGABYTE, 4, {}, 8)
+    assert machine.share("--rank") == Share(8, 64 * GIGABYTE, 4, {}, 8), (
         "of a launcher that says nothing"
     )
     assert machine.share("--gpus", "1", "--memory", "2", "--workers", "3") == Share(
-        3, 2 * GIGABYTE, 1, {}
+        3, 2 * GIGABYTE, 1, {}, 8
     )
 
 
@@ -104,6 +104,7 @@ def test_bound_ranks_have_their_cores_and_share_the_rest(machine: Machine) -> No
     machine.bind(range(2, 4))
     shares = machine.ranks(4)
     assert [share.workers for share in shares] == [2] * 4
+    assert [share.cores for share in shares] == [2] * 4
     assert [share.memory for share in shares] == [16 * GIGABYTE] * 4
     assert [seen(share) for share in shares] == ["0", "1", "2", "3"]
 

@@ -44,11 +44,11 @@ pub trait Housing {
     /// Such an engine.
     type Engine: LeaseEngine;
 
-    /// Starts the engine of a lease.
+    /// Starts the engine of a lease, whose workers have these places of the node.
     ///
     /// # Errors
     /// A sentence for the client.
-    fn start(&mut self, ask: &Ask, grant: &Grant) -> Result<Self::Engine, String>;
+    fn start(&mut self, ask: &Ask, grant: &Grant, places: &[u16]) -> Result<Self::Engine, String>;
 }
 
 /// What a node says of itself.
@@ -62,6 +62,8 @@ pub struct Facts {
     pub name: String,
     /// What it has to give.
     pub capacity: Capacity,
+    /// Which of its memories each worker's place is near to, a bit each; empty: nobody knows, or there is one.
+    pub domains: Vec<u64>,
     /// Labels, as `name=value` lines.
     pub labels: String,
     /// It joins clients, and has no more to do once one of them has finished.
@@ -112,7 +114,7 @@ impl<H: Housing> Desk<H> {
     /// A node without a lease.
     pub fn new(facts: Facts, housing: H) -> Self {
         Self {
-            leases: Leases::new(facts.capacity, facts.drain_ns),
+            leases: Leases::new(facts.capacity, facts.domains.clone(), facts.drain_ns),
             tenants: BTreeMap::new(),
             leaving: Vec::new(),
             failed: FailedOrders::default(),
@@ -227,7 +229,8 @@ impl<H: Housing> Desk<H> {
             let (text, is_final) = (refused.to_string(), refused.is_final());
             Trouble { text, is_final }
         })?;
-        let engine = self.housing.start(ask, &grant).map_err(Trouble::passing)?;
+        let places = self.leases.places(ask.lease);
+        let engine = self.housing.start(ask, &grant, places).map_err(Trouble::passing)?;
         Ok((Grant { ends_in_ns, ..grant }, engine))
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use gristmill_client::pick_near;
 use gristmill_wire::GPUS_MAX;
 use gristmill_wire::peer::{Ask, Grant};
 use thiserror::Error;
@@ -85,9 +86,10 @@ impl Term {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Share {
-    workers: u32,
+    /// The node's places that its workers have.
+    places: Vec<u16>,
     memory: u64,
     /// A bit each.
     gpus: u16,
@@ -128,6 +130,8 @@ impl Room {
 #[derive(Debug)]
 pub(crate) struct Leases {
     capacity: Capacity,
+    /// What each place is near to; empty: nobody knows.
+    domains: Vec<u64>,
     /// How long what runs may take to end before the end of a lease.
     drain_ns: u64,
     /// The node drains, and all leases with it: none is given or lasts longer.
@@ -136,8 +140,8 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    pub const fn new(capacity: Capacity, drain_ns: u64) -> Self {
-        Self { capacity, drain_ns, is_draining: false, shares: BTreeMap::new() }
+    pub const fn new(capacity: Capacity, domains: Vec<u64>, drain_ns: u64) -> Self {
+        Self { capacity, domains, drain_ns, is_draining: false, shares: BTreeMap::new() }
     }
 
     /// Gives a lease: as much of what is asked for as is free, and one worker at least, unless less will not do. Zero
@@ -151,7 +155,8 @@ impl Leases {
         }
         let (workers, memory, gpus) = self.share_of(ask)?;
         let term = Term::new(ask.duration_ns, self.drain_ns, now);
-        let share = Share { workers, memory, gpus, term };
+        let places = self.free_places(workers);
+        let share = Share { places, memory, gpus, term };
         self.shares.insert(ask.lease, share);
         let Ask { lease, duration_ns: ends_in_ns, .. } = *ask;
         Ok(Grant { lease, workers, ends_in_ns, memory, gpus })
@@ -161,7 +166,8 @@ impl Leases {
     fn share_of(&self, ask: &Ask) -> Result<(u32, u64, u16), RefusedLease> {
         let used = |count: fn(&Share) -> u64| self.shares.values().map(count).sum::<u64>();
         let all_workers = self.capacity.workers;
-        let room = Room::new("workers", all_workers.into(), used(|share| share.workers.into()));
+        let room =
+            Room::new("workers", all_workers.into(), used(|share| share.places.len() as u64));
         let wanted = if ask.workers == 0 { room.left().max(1) } else { ask.workers.into() };
         let least = if ask.is_exact { wanted } else { 1 };
         let workers = u32::try_from(room.part(wanted, least)?).unwrap_or(u32::MAX);
@@ -182,6 +188,22 @@ impl Leases {
         let all = (0..GPUS_MAX.min(self.capacity.gpus as usize)).map(|device| 1 << device);
         let free = all.filter(|device| taken & device == 0);
         free.take(usize::try_from(count).unwrap_or(GPUS_MAX)).fold(0, |set, device| set | device)
+    }
+
+    /// So many places that nobody has, near to each other where that can be.
+    fn free_places(&self, count: u32) -> Vec<u16> {
+        let all = 0..u16::try_from(self.capacity.workers).unwrap_or(u16::MAX);
+        let is_free = |place: &u16| !self.shares.values().any(|one| one.places.contains(place));
+        let domains = |place: u16| self.domains.get(usize::from(place)).copied().unwrap_or(0);
+        let free: Vec<_> =
+            all.filter(is_free).map(|one| (usize::from(one), domains(one))).collect();
+        let picked = pick_near(&free, usize::try_from(count).unwrap_or(usize::MAX));
+        picked.into_iter().map(|place| u16::try_from(place).unwrap_or(u16::MAX)).collect()
+    }
+
+    /// The node's places that a lease's workers have, in the order of its slots.
+    pub fn places(&self, lease: u64) -> &[u16] {
+        self.shares.get(&lease).map_or(&[], |share| &share.places)
     }
 
     /// A lease is over, and its processes have yet to end: it keeps its share until it is taken back.
@@ -267,7 +289,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_worker_belongs_to_one_lease_at_a_time() {
-        let mut leases = Leases::new(CAPACITY, DRAIN_NS);
+        let mut leases = Leases::new(CAPACITY, Vec::new(), DRAIN_NS);
         assert_eq!(workers(leases.grant(&ask(1, 3), 0)), 3);
         assert_eq!(workers(leases.grant(&ask(3, 0), 0)), 1, "0 is what is left");
         let refused = leases.grant(&ask(4, 0), 0).expect_err("none is left");
@@ -282,8 +304,32 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_place_belongs_to_one_lease_at_a_time() {
+        let mut leases = Leases::new(CAPACITY, Vec::new(), DRAIN_NS);
+        for lease in 1..=2 {
+            leases.grant(&ask(lease, 2), 0).expect("there is room");
+        }
+        assert_eq!((leases.places(1), leases.places(2)), (&[0, 1][..], &[2, 3][..]));
+        leases.leave(1);
+        leases.grant(&ask(3, 1), 0).expect_err("its processes have not ended");
+        leases.end(1);
+        leases.grant(&ask(3, 1), 0).expect("there is room");
+        assert_eq!(leases.places(3), [0]);
+        assert!(leases.places(1).is_empty());
+    }
+
+    #[test]
+    fn the_places_of_a_lease_are_near_to_each_other() {
+        let mut leases = Leases::new(CAPACITY, vec![0b1, 0b10, 0b1, 0b10], DRAIN_NS);
+        for lease in 1..=2 {
+            leases.grant(&ask(lease, 2), 0).expect("there is room");
+        }
+        assert_eq!((leases.places(1), leases.places(2)), (&[0, 2][..], &[1, 3][..]));
+    }
+
+    #[test]
     fn memory_and_gpus_are_given_once() {
-        let mut leases = Leases::new(CAPACITY, DRAIN_NS);
+        let mut leases = Leases::new(CAPACITY, Vec::new(), DRAIN_NS);
         let grant =
             leases.grant(&Ask { memory: 60, gpus: 1, ..ask(1, 1) }, 0).expect("all is free");
         assert_eq!((grant.memory, grant.gpus), (60, 0b1));
@@ -293,7 +339,7 @@ pub(crate) mod tests {
 
     #[test]
     fn an_executor_gets_as_much_as_there_is_of_what_it_asks_for() {
-        let mut leases = Leases::new(CAPACITY, DRAIN_NS);
+        let mut leases = Leases::new(CAPACITY, Vec::new(), DRAIN_NS);
         let large = Ask { memory: 1_000, gpus: 8, ..ask(1, 3) };
         let grant = leases.grant(&large, 0).expect("it is at most");
         assert_eq!((grant.workers, grant.memory, grant.gpus), (3, 100, 0b11));
@@ -303,7 +349,7 @@ pub(crate) mod tests {
 
     #[test]
     fn what_is_asked_for_exactly_is_given_or_refused_for_good_where_there_is_less() {
-        let mut leases = Leases::new(CAPACITY, DRAIN_NS);
+        let mut leases = Leases::new(CAPACITY, Vec::new(), DRAIN_NS);
         let exact = |lease| Ask { is_exact: true, ..ask(lease, 2) };
         let beyond = [
             (Ask { workers: 5, ..exact(1) }, "5 workers are asked for, and this node has 4"),
@@ -325,7 +371,7 @@ pub(crate) mod tests {
     }
 
     fn lasting(duration_ns: u64) -> Leases {
-        let mut leases = Leases::new(CAPACITY, DRAIN_NS);
+        let mut leases = Leases::new(CAPACITY, Vec::new(), DRAIN_NS);
         leases.grant(&Ask { duration_ns, ..ask(1, 1) }, 5).expect("there is room");
         leases
     }

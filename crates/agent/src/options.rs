@@ -18,8 +18,9 @@ pub struct Capacity {
     pub gpus: u32,
 }
 
-/// Makes the engine of a lease: its program and its world, for what is granted. An error is a sentence for the client.
-pub type Prepare = Box<dyn FnMut(&Ask, &Grant) -> Result<ClientOptions, String> + Send>;
+/// Makes the engine of a lease: its program and its world, for what is granted, and for the places of the node that its
+/// workers have. An error is a sentence for the client.
+pub type Prepare = Box<dyn FnMut(&Ask, &Grant, &[u16]) -> Result<ClientOptions, String> + Send>;
 
 /// Everything that the layer above decides.
 pub struct AgentOptions {
@@ -37,6 +38,8 @@ pub struct AgentOptions {
     pub name: String,
     /// What it has to give.
     pub capacity: Capacity,
+    /// Which of its memories each worker's place is near to, a bit each; empty: nobody knows, or there is one.
+    pub domains: Vec<u64>,
     /// Labels, as `name=value` lines.
     pub labels: String,
     /// How long this node can be used; none: there is no limit.

@@ -42,8 +42,8 @@ impl Processes {
 impl Housing for Processes {
     type Engine = Tenant;
 
-    fn start(&mut self, ask: &Ask, grant: &Grant) -> Result<Tenant, String> {
-        let mut options = (self.prepare)(ask, grant)?;
+    fn start(&mut self, ask: &Ask, grant: &Grant, places: &[u16]) -> Result<Tenant, String> {
+        let mut options = (self.prepare)(ask, grant, places)?;
         options.blobs.limits = Some(self.blob_limits(ask));
         options.blobs.sibling = Some(self.sibling.clone());
         let client = Client::start(options).map_err(|error| error.to_string())?;

@@ -56,7 +56,9 @@ pub use results::{CallResult, CallValue, Results};
 pub use submit::Call;
 pub use tree::{INTERRUPT_SIGNAL, THREADED_EXIT_CODE};
 
-pub use gristmill_core::{Budgets, CancelMode, Config, Stats, SubmitError, Supply, TaskOptions};
+pub use gristmill_core::{
+    Budgets, CancelMode, Config, Stats, SubmitError, Supply, TaskOptions, pick_near,
+};
 pub use gristmill_keeper::{Output, Program};
 pub use gristmill_shm::{ArenaError, BLOCK_MIN, BlockPart, ClientArena, Window};
 pub use gristmill_store::{BlobLimits, SpreadOptions, Topology};

@@ -51,6 +51,10 @@ impl Core {
         if is_hopeless && !has_live {
             self.break_down(Phase::Broken(Arc::new(failure)), port);
         }
+        if self.demands.len() > 0 {
+            // One may have waited for the place of this worker.
+            self.pump_demanding(port);
+        }
         self.grow(port);
         self.wind_down(port);
     }

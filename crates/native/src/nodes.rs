@@ -14,7 +14,7 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::engine::{Engine, node_options, read_program};
+use crate::engine::{Engine, NodeFacts, node_options, read_program};
 use crate::error;
 use crate::future::FutureRef;
 
@@ -290,7 +290,7 @@ fn describe<'py>(py: Python<'py>, peer: &PeerView) -> PyResult<Bound<'py, PyDict
 /// `ValueError` for a key or an address, `StartError` when it cannot listen, and what a signal handler raises.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "they come one by one from Python")]
-#[pyo3(signature = (key, *, join, listen, name, workers, memory, gpus, labels, patience_s, walltime_s, drain_s, program, opened))]
+#[pyo3(signature = (key, *, join, listen, name, workers, memory, gpus, cores, domains, labels, patience_s, walltime_s, drain_s, program, opened))]
 pub fn run_agent(
     py: Python<'_>,
     key: &str,
@@ -300,6 +300,8 @@ pub fn run_agent(
     workers: u32,
     memory: u64,
     gpus: u32,
+    cores: usize,
+    domains: Vec<u64>,
     labels: String,
     patience_s: Option<f64>,
     walltime_s: Option<f64>,
@@ -309,6 +311,7 @@ pub fn run_agent(
 ) -> PyResult<(String, String)> {
     let (python, engine) = versions(py);
     let program = read_program(program)?;
+    let facts = NodeFacts { program, cores, domains: domains.clone() };
     let options = AgentOptions {
         key: NodeKey::parse(key).map_err(|error| PyValueError::new_err(error.to_string()))?,
         listen: listen.map(address).transpose()?,
@@ -317,11 +320,12 @@ pub fn run_agent(
         engine,
         name,
         capacity: Capacity { workers, memory, gpus },
+        domains,
         labels,
         walltime: walltime_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
         drain_time: Duration::try_from_secs_f64(drain_s).unwrap_or_default(),
         patience: patience_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
-        prepare: Box::new(move |ask, grant| node_options(ask, grant, &program)),
+        prepare: Box::new(move |ask, grant, places| node_options((ask, grant), places, &facts)),
     };
     let agent = Agent::new(options)
         .map_err(|failure| error::named(py, "StartError", &failure.to_string()))?;

@@ -30,6 +30,12 @@ impl Room {
         Supply { memory, gpus: pick(random, &[0, 0b1, 0b11, 0b101]) }
     }
 
+    /// Which memories places are near to: those of an even number in turns to two, of others nobody knows.
+    #[must_use]
+    pub fn domains(workers: u16) -> Vec<u64> {
+        if workers.is_multiple_of(2) { vec![0b01, 0b10] } else { Vec::new() }
+    }
+
     /// Draws what a task asks for that fits in here.
     pub fn draw_demand(&self, random: &mut Random) -> Demand {
         let Supply { memory, gpus } = self.supply;

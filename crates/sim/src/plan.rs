@@ -76,6 +76,7 @@ impl Plan {
             },
             grace_ns: 3_000_000,
             supply: Room::draw_supply(random),
+            domains: Room::domains(workers),
             ..Config::default()
         };
         Self {

@@ -68,15 +68,15 @@ def devices(of_workers: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(name for one in of_workers for name in one.split(",")))
 
 
-def pin(slot: int) -> None:
-    """Lets this process, the worker of that slot, see its GPUs only, if the node's agent has said so."""
+def pin(place: int) -> None:
+    """Lets this process, the worker at that place, see its GPUs only, if the node's agent has said so."""
     # Programs that the worker starts are not meant.
     text = os.environ.pop(VARIABLE, None)
     if text is None:
         return
     global _own
     of_workers = text.split(":")
-    _own = of_workers[slot % len(of_workers)]
+    _own = of_workers[place % len(of_workers)]
     offered[:] = devices(of_workers)
     restore()
 

@@ -213,6 +213,8 @@ def _serve(
         workers=part.workers,
         memory=part.memory,
         gpus=part.gpus,
+        cores=part.cores,
+        domains=part.domains,
         labels=labels,
         patience_s=patience_s,
         walltime_s=walltime.time_left(options.walltime),

@@ -26,6 +26,10 @@ class Share:
     gpus: int
     #: What workers are told by their environment.
     environment: dict[str, str]
+    #: Those that workers share.
+    cores: int
+    #: What each worker's cores are near to, as ``affinity.domains`` gives it; empty: workers are not bound.
+    domains: tuple[int, ...] = ()
 
 
 def measure(options: argparse.Namespace) -> Share:
@@ -47,9 +51,11 @@ def measure(options: argparse.Namespace) -> Share:
         gpus = min(_resources.GPUS_MAX, len(accelerators.devices(of_workers)))
         environment[accelerators.VARIABLE] = ":".join(of_workers)
     sets = affinity.core_sets(options.cpu_affinity, cores, workers)
+    domains: list[int] = []
     if sets is not None:
         environment[affinity.VARIABLE] = affinity.to_text(sets)
-    return Share(workers, int(memory), gpus, environment)
+        domains = affinity.domains(sets, workers)
+    return Share(workers, int(memory), gpus, environment, count, tuple(domains))
 
 
 def fitting(

@@ -68,7 +68,7 @@ struct NoHousing;
 impl Housing for NoHousing {
     type Engine = NotedEngine;
 
-    fn start(&mut self, _: &Ask, _: &Grant) -> Result<NotedEngine, String> {
+    fn start(&mut self, _: &Ask, _: &Grant, _: &[u16]) -> Result<NotedEngine, String> {
         Err("there is none".to_owned())
     }
 }
@@ -92,6 +92,7 @@ impl Stage {
             engine: "test".to_owned(),
             name: "n0".to_owned(),
             capacity: Capacity { workers: 1, memory: 1, gpus: 0 },
+            domains: Vec::new(),
             labels: String::new(),
             joins: false,
             drain_ns: 1_000,

@@ -126,7 +126,7 @@ impl Core {
         let has =
             |place: &usize| self.slots[*place].holder == index && self.slots[*place].is_idle();
         let held: Vec<usize> = (0..self.live_end).filter(has).collect();
-        if held.len() < places {
+        if held.len() < places || self.could_be_nearer(index, places) {
             return None;
         }
         if gpus == 0 {

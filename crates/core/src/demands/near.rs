@@ -3,6 +3,9 @@
 //! A machine may have several memories, each near to some of its cores. Those cores are a *domain*; a place is in the
 //! domains of its cores, a bit each. A task whose places are in one domain has its data near to all of them.
 
+use gristmill_wire::Epoch;
+
+use crate::slots::{Slot, SlotState};
 use crate::{Core, NONE};
 
 /// What a wait for a place in the same domain may cost: so many times what another place would.
@@ -71,6 +74,31 @@ impl Core {
         let near = within(entered).or_else(|| within(self.roomiest(free)))?;
         let limit = NEAR_COST.saturating_mul(backlog(&least)).saturating_add(self.config.window_ns);
         Some(if backlog(&near) <= limit { near } else { least })
+    }
+
+    /// Whether the first workers start in places where a task would be nearer than where it could run now. All of an
+    /// engine start at once: the first tasks would have the places of those that happen to be ready first.
+    pub(super) fn could_be_nearer(&self, index: u32, count: usize) -> bool {
+        if self.config.domains.is_empty() || count < 2 {
+            return false;
+        }
+        let slots = || 0..self.slots.len().min(usize::from(self.config.workers));
+        let is_coming = |slot: usize| {
+            let Slot { state, epoch, .. } = self.slots[slot];
+            state == SlotState::Starting && epoch == Epoch(0)
+        };
+        if !slots().any(is_coming) {
+            return false;
+        }
+        let is_free = |slot: usize| self.slots[slot].is_idle() && self.slots[slot].holder == NONE;
+        let is_its = |slot: usize| self.slots[slot].holder == index;
+        let all = slots().filter(|&slot| is_coming(slot) || is_free(slot) || is_its(slot));
+        let placed: Vec<_> = all.map(|slot| (slot, self.domains(slot))).collect();
+        let spread = |slots: &mut dyn Iterator<Item = usize>| {
+            slots.fold(0, |domains, slot| domains | self.domains(slot)).count_ones()
+        };
+        let nearest = pick_near(&placed, count);
+        spread(&mut nearest.into_iter()) < spread(&mut self.held_slots(index))
     }
 
     /// The domains with the most of these places; of equal ones those with the least to do.

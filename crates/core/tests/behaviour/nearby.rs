@@ -1,10 +1,10 @@
 //! Wide tasks on a machine with several memories: their places are near to each other, if some that are free are.
 
-use gristmill_core::{Config, TaskId, TaskOptions};
+use gristmill_core::{Config, SlotId, StartFailure, TaskId, TaskOptions};
 use gristmill_wire::Demand;
 use gristmill_wire::Verdict::Returned;
 
-use crate::fake::{Engine, engine_with};
+use crate::fake::{Engine, engine_with, starting};
 
 const LEFT: u64 = 0b01;
 const RIGHT: u64 = 0b10;
@@ -89,6 +89,44 @@ fn where_all_are_busy_it_waits_for_places_of_one_domain() {
     let given = places(&engine, task);
     assert_eq!(domains(&given[0]), domains(&given[1]), "{given:?}");
     assert!(more.iter().any(|&one| engine.is_sent(one)), "the other domain goes on");
+}
+
+#[test]
+fn the_first_tasks_do_not_take_the_places_of_those_that_are_ready_first() {
+    let domains = vec![LEFT, RIGHT, LEFT, RIGHT];
+    let mut engine = starting(Config { workers: 4, domains, spare_max: 0, ..Config::default() });
+    let task = wide(&mut engine, 2);
+    for slot in [0, 1] {
+        engine.up(slot);
+        assert!(!engine.is_sent(task), "two others start, one of them near to either");
+    }
+    engine.up(3);
+    assert_eq!(places(&engine, task), [1, 3]);
+}
+
+#[test]
+fn it_does_not_wait_for_a_worker_that_does_not_come_up() {
+    let domains = vec![LEFT, RIGHT, LEFT];
+    let mut engine = starting(Config { workers: 3, domains, spare_max: 0, ..Config::default() });
+    let task = wide(&mut engine, 2);
+    engine.up(0);
+    engine.up(1);
+    assert!(!engine.is_sent(task));
+    let text = "fork: EAGAIN".into();
+    let failure = StartFailure { text, permanent: false, is_expiry: false };
+    engine.core.slot_failed(SlotId(2), failure, engine.now, &mut engine.port);
+    assert_eq!(places(&engine, task), [0, 1]);
+    engine.core.audit();
+}
+
+#[test]
+fn it_waits_for_no_worker_that_could_not_bring_it_nearer() {
+    let domains = vec![LEFT, LEFT, RIGHT];
+    let mut engine = starting(Config { workers: 3, domains, spare_max: 0, ..Config::default() });
+    let task = wide(&mut engine, 2);
+    engine.up(0);
+    engine.up(1);
+    assert_eq!(places(&engine, task), [0, 1]);
 }
 
 #[test]

@@ -241,6 +241,7 @@ fn client_options(described: &Bound<'_, PyAny>, limits: &Limits) -> PyResult<Cli
     let core = Config {
         workers,
         supply: limits.supply,
+        domains: read_domains(&program)?,
         spare_max: if limits.has_nodes { 0 } else { Config::default().spare_max },
         outstanding_max: limits.task_limit,
         tasks_per_worker_max: limits.tasks_per_worker,
@@ -259,23 +260,58 @@ fn client_options(described: &Bound<'_, PyAny>, limits: &Limits) -> PyResult<Cli
     })
 }
 
-/// The engine of a lease on this node: `program` in the client's working directory, if that exists here.
+/// Which of the machine's memories each worker's place is near to, if workers are bound to cores.
+fn read_domains(program: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
+    let domains: Option<Vec<u64>> = program.call_method1("get", ("domains",))?.extract()?;
+    Ok(domains.unwrap_or_default())
+}
+
+/// What a node's agent knows of it beyond what it gives.
+pub struct NodeFacts {
+    /// What its zygotes are.
+    pub program: Program,
+    /// The cores that it offers.
+    pub cores: usize,
+    /// Which of its memories each place is near to, a bit each; empty: workers are not bound.
+    pub domains: Vec<u64>,
+}
+
+impl NodeFacts {
+    /// What workers at these places are told by their environment: which those are, and their share of the threads.
+    fn told(&self, places: &[u16]) -> [Vec<u8>; 2] {
+        let threads = (self.cores / places.len().max(1)).max(1);
+        let names: Vec<String> = places.iter().map(u16::to_string).collect();
+        let places = format!("GRISTMILL_NODE_PLACES={}", names.join(","));
+        [places.into_bytes(), format!("GRISTMILL_NODE_THREADS={threads}").into_bytes()]
+    }
+
+    fn domains_of(&self, places: &[u16]) -> Vec<u64> {
+        places.iter().filter_map(|&place| self.domains.get(usize::from(place)).copied()).collect()
+    }
+}
+
+/// The engine of a lease with these places of the node: its program in the client's working directory, if that exists
+/// here.
 ///
 /// # Errors
 /// A sentence: there is no memory for the world.
-pub fn node_options(ask: &Ask, grant: &Grant, program: &Program) -> Result<ClientOptions, String> {
+pub fn node_options(
+    (ask, grant): (&Ask, &Grant),
+    places: &[u16],
+    facts: &NodeFacts,
+) -> Result<ClientOptions, String> {
     let workers = u16::try_from(grant.workers).unwrap_or(u16::MAX);
     let world = memory_file(&ask.world).map_err(|error| error.to_string())?;
-    let mut program = program.clone();
+    let mut program = facts.program.clone();
     let directory = std::path::Path::new(std::ffi::OsStr::from_bytes(&ask.program));
     if directory.is_dir() {
         program.directory.clone_from(&ask.program);
     }
-    let share = (cpu_count() / usize::from(workers).max(1)).max(1);
-    program.environment.push(format!("GRISTMILL_NODE_THREADS={share}").into_bytes());
+    program.environment.extend(facts.told(places));
     let core = Config {
         workers,
         supply: Supply { memory: grant.memory, gpus: grant.gpus },
+        domains: facts.domains_of(places),
         shares_nested_only: true,
         outstanding_max: u64::MAX,
         tasks_per_worker_max: ask.tasks_per_worker,

@@ -20,7 +20,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 pub use app_lane::{AppLane, submit_app};
-pub use configure::{cpu_count, node_options, read_program};
+pub use configure::{NodeFacts, cpu_count, node_options, read_program};
 pub use end::{finish_all, remember};
 pub use map::MapResults;
 pub use options::{CallOptions, OptionValues, Options, demand, nanoseconds, submit_with_options};

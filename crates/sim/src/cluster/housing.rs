@@ -27,7 +27,7 @@ pub(crate) struct SimHousing {
 impl Housing for SimHousing {
     type Engine = Handle;
 
-    fn start(&mut self, ask: &Ask, grant: &Grant) -> Result<Handle, String> {
+    fn start(&mut self, ask: &Ask, grant: &Grant, _: &[u16]) -> Result<Handle, String> {
         let workers = u16::try_from(grant.workers).expect("few workers");
         let config = Config {
             workers,
@@ -56,6 +56,7 @@ pub(super) fn begin(
         engine: "sim".to_owned(),
         name: format!("n{place}"),
         capacity: plan.nodes[place],
+        domains: Vec::new(),
         labels: String::new(),
         joins: plan.joins[place],
         drain_ns: plan.drain_ns,

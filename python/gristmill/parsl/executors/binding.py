@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from gristmill import _native
@@ -10,6 +11,8 @@ from gristmill._nodes import accelerators, affinity
 from gristmill._resources import GPUS_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from gristmill.parsl.executors.engine import GristmillExecutor
 
 
@@ -19,14 +22,18 @@ class Binding(NamedTuple):
     #: No more than there are GPUs for, if workers are pinned to these; ``None``: as many as there are cores.
     workers: int | None
     #: GPUs that tasks may ask for; ``None``: all that are found.
-    gpus: int | None
+    gpus: int | None = None
     #: What workers are told by their environment.
-    environment: dict[str, str]
+    environment: Mapping[str, str] = MappingProxyType({})
+    #: What each worker's cores are near to, as ``affinity.domains`` gives it; empty: workers are not bound.
+    domains: Sequence[int] = ()
 
 
 def bind_here(executor: GristmillExecutor) -> Binding:
     """What an executor's fields come to on this machine. Raises ``ValueError`` for what it has not."""
-    workers, gpus, environment = executor.max_workers, None, {}
+    workers, gpus = executor.max_workers, None
+    environment: dict[str, str] = {}
+    domains: list[int] = []
     text = accelerators.to_text(executor.available_accelerators)
     if text is not None:
         of_workers = accelerators.sets(text)
@@ -34,7 +41,9 @@ def bind_here(executor: GristmillExecutor) -> Binding:
         gpus = min(GPUS_MAX, len(accelerators.devices(of_workers)))
         environment[accelerators.VARIABLE] = ":".join(of_workers)
     cores = sorted(os.sched_getaffinity(0))
-    sets = affinity.core_sets(executor.cpu_affinity, cores, workers or _native.cpu_count())
+    count = workers or _native.cpu_count()
+    sets = affinity.core_sets(executor.cpu_affinity, cores, count)
     if sets is not None:
         environment[affinity.VARIABLE] = affinity.to_text(sets)
-    return Binding(workers, gpus, environment)
+        domains = affinity.domains(sets, count)
+    return Binding(workers, gpus, environment, domains)

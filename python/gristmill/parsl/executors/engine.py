@@ -18,7 +18,7 @@ import gristmill
 from gristmill import _native
 from gristmill._captures import trust_contents
 from gristmill.parsl.executors.base import ParslExecutor, radio_of_parsl
-from gristmill.parsl.executors.binding import bind_here
+from gristmill.parsl.executors.binding import Binding, bind_here
 from gristmill.parsl.executors.blocks import (
     count_blocks,
     guess_workers,
@@ -47,6 +47,8 @@ class _Engine(gristmill.Executor):
 
     #: What workers of this machine are told by their environment, beyond this program's.
     told: Mapping[str, str] = MappingProxyType({})
+    #: What each of their places is near to.
+    domains: Sequence[int] = ()
 
     def _describe_world(self, function: object = None) -> tuple[bytes, dict[str, Any]]:
         home = getattr(function, "__globals__", {}).get("__name__", "")
@@ -55,6 +57,7 @@ class _Engine(gristmill.Executor):
             self._preload = (*self._preload, home)
         world, program = super()._describe_world(function)
         program["environment"] += [f"{name}={text}".encode() for name, text in self.told.items()]
+        program["domains"] = list(self.domains)
         return world, program
 
 
@@ -80,11 +83,13 @@ class GristmillExecutor(ParslExecutor):
     :param nodes: another placement of ``gristmill.on``, instead of a provider.
     :param blobs: how large arguments come to nodes (``gristmill.on.Blobs``).
     :param cpu_affinity: binds workers to cores, on this machine or in the blocks of a provider; a
-        ``ConfigurationError`` with other nodes, which bind theirs themselves.
+        ``ConfigurationError`` with other nodes, whose placement says it.
     :param available_accelerators: how many GPUs there are, or their names: each worker sees one, on this machine or in
         the blocks of a provider, and there are no more workers than GPUs; a ``ConfigurationError`` with other nodes.
     :param launcher: of the provider, in the place of its own.
     :param cores_per_worker: for this and all others see ``gristmill.on.provider``; they mean nothing without one.
+    :param port: where this program listens for the nodes of a provider, and ``group``, which nodes these are near to: a
+        ``ConfigurationError`` with other nodes, whose placement says it.
     :param strategy: that of the configuration if ``None``; Parsl's own kernel does not tell, so it is ``simple`` there.
     :param max_idletime: that of the configuration if ``None``; 120 seconds under Parsl's own kernel.
 
@@ -126,6 +131,8 @@ class GristmillExecutor(ParslExecutor):
         submissions: tuple[int, float] = (10, 10.0),
         is_folder_shared: bool = True,
         python: str | None = None,
+        port: int = 0,
+        group: str | None = None,
     ) -> None:
         super().__init__()
         self.label = label
@@ -146,6 +153,8 @@ class GristmillExecutor(ParslExecutor):
         self.submissions = submissions
         self.is_folder_shared = is_folder_shared
         self.python = python
+        self.port = port
+        self.group = group
         #: The configuration, where it is the kernel here that starts this.
         self.config: Config | None = None
         self.max_workers = max_workers
@@ -169,11 +178,9 @@ class GristmillExecutor(ParslExecutor):
     def start(self) -> None:
         """Makes the engine; its workers start with the first task, but for the first blocks of a provider."""
         placement = placement_of(self)
-        workers, gpus, told = self.max_workers, None, None
-        if placement is None:
-            workers, gpus, told = bind_here(self)
+        binding = Binding(self.max_workers) if placement is not None else bind_here(self)
         self._engine = _Engine(
-            workers,
+            binding.workers,
             self.initializer,
             self.initargs,
             max_tasks_per_child=self.max_tasks_per_child,
@@ -183,9 +190,9 @@ class GristmillExecutor(ParslExecutor):
             task_limit=self.task_limit,
             nodes=placement,
             blobs=self.blobs,
-            gpus=gpus,
+            gpus=binding.gpus,
         )
-        self._engine.told = told or {}
+        self._engine.told, self._engine.domains = binding.environment, binding.domains
         self._options = functools.lru_cache(_SPECIFICATIONS_MAX)(self._make_options)
         # What most tasks are submitted through, looked up once.
         self._submit = (
