@@ -45,6 +45,7 @@ def dask(
     interface: str | None = None,
     port: int = 0,
     group: Group = None,
+    cpu_affinity: str = "none",
 ) -> Placement:
     """Puts an agent beside each worker of a Dask cluster, also beside those that come later.
 
@@ -55,6 +56,8 @@ def dask(
     :param port: the port where this program listens for them; any free one if not given.
     :param group: nodes that they are near to, for large arguments: a name, or a function that is called on each worker
         with the name of its host.
+    :param cpu_affinity: binds workers to cores: ``none``, ``numa``, ``block``, ``block-reverse``, ``alternating``, or
+        ``list:0,1:2,3``; agents on one host divide its cores first.
 
     Dask knows nothing of the cores that the agents use: give it nothing to do meanwhile. Agents on one host share its
     memory and GPUs, among as many as there are when they start. An agent that is lost is started again. When those of
@@ -62,7 +65,7 @@ def dask(
     """
     from gristmill._nodes.dask import DaskNodes
 
-    return DaskNodes(client, workers, Door(port, address, interface), group)
+    return DaskNodes(client, workers, Door(port, address, interface), group, cpu_affinity)
 
 
 def hosts(*addresses: str, key: str | os.PathLike[str] | None = None) -> Placement:
@@ -76,17 +79,26 @@ def hosts(*addresses: str, key: str | os.PathLike[str] | None = None) -> Placeme
     return StandingNodes(addresses, key)
 
 
-def local(count: int = 2, workers: int = 1, *, port: int = 0, group: Group = None) -> Placement:
+def local(
+    count: int = 2,
+    workers: int = 1,
+    *,
+    port: int = 0,
+    group: Group = None,
+    cpu_affinity: str = "none",
+) -> Placement:
     """Puts ``count`` agents with ``workers`` workers each on this machine, as if they were nodes of a cluster.
 
     :param port: the port where this program listens for them; any free one if not given.
     :param group: nodes that they are near to, for large arguments: a name, or a function that gives it by a node's
         name, which is ``local0``, ``local1``, ...
+    :param cpu_affinity: binds workers to cores: ``none``, ``numa``, ``block``, ``block-reverse``, ``alternating``, or
+        ``list:0,1:2,3``; agents divide the cores first.
 
     Each offers its part of the machine's memory and GPUs. One that is lost is started again; when all have failed ten
     times in a row, tasks fail with ``StartError``.
     """
-    return LocalNodes(count, workers, port, group)
+    return LocalNodes(count, workers, port, group, cpu_affinity)
 
 
 def ray(
@@ -100,6 +112,7 @@ def ray(
     interface: str | None = None,
     port: int = 0,
     group: Group = None,
+    cpu_affinity: str = "none",
 ) -> Placement:
     """Puts an agent on each node of a Ray cluster, as an actor that Ray restarts. They follow when the cluster scales.
 
@@ -113,6 +126,8 @@ def ray(
     :param port: the port where this program listens for them; any free one if not given.
     :param group: nodes that they are near to, for large arguments: a name, or a function that gives it by a host's
         name.
+    :param cpu_affinity: binds workers to cores: ``none``, ``numa``, ``block``, ``block-reverse``, ``alternating``, or
+        ``list:0,1:2,3``; of all cores of the node, so leave ``cpus`` out.
 
     Actors reserve the GPUs of their nodes too, unless ``options`` has ``num_gpus``. When those of all nodes, or their
     agents, have failed ten times in a row, tasks fail with ``StartError``.
@@ -129,7 +144,8 @@ def ray(
     is_ours = not module.is_initialized()
     if is_ours:
         module.init(cluster or "auto", logging_level="warning")
-    return RayNodes(module, is_ours, nodes, cpus, workers, options or {}, door, group)
+    given = options or {}
+    return RayNodes(module, is_ours, nodes, cpus, workers, given, door, group, cpu_affinity)
 
 
 def ssh(
@@ -144,6 +160,7 @@ def ssh(
     port: int = 0,
     group: Group = None,
     reverse: bool = False,
+    cpu_affinity: str = "none",
 ) -> Placement:
     """Puts an agent on each of the hosts with the system's ``ssh``, which must not ask for a password.
 
@@ -159,6 +176,8 @@ def ssh(
         name.
     :param reverse: hosts reach this program through the connections of ``ssh`` (``ssh -R``), because they cannot reach
         its machine: a laptop, or one behind a firewall. Nothing listens at any address that others can reach.
+    :param cpu_affinity: binds workers to cores: ``none``, ``numa``, ``block``, ``block-reverse``, ``alternating``, or
+        ``list:0,1:2,3``.
 
     An agent that is lost is started again, after pauses that grow to a minute. A host that has failed ten times in a
     row is left alone, which is logged; when all are, tasks fail with ``StartError``. An agent that cannot reach this
@@ -167,7 +186,8 @@ def ssh(
     from gristmill._nodes.ssh import SshNodes
 
     door = Door(port, address, interface)
-    return SshNodes(hosts, workers, python, worker_init, shell, door, group, reverse)
+    how = door, group, reverse, cpu_affinity
+    return SshNodes(hosts, workers, python, worker_init, shell, *how)
 
 
 def mpi(
@@ -180,6 +200,7 @@ def mpi(
     interface: str | None = None,
     port: int = 0,
     group: str | None = None,
+    cpu_affinity: str = "none",
 ) -> Placement:
     """Makes the ranks of a parallel program agents: the program starts a launcher, which starts them on its nodes.
 
@@ -192,6 +213,8 @@ def mpi(
     :param interface: the network interface, as ``eth0``, whose address is meant.
     :param port: the port where this program listens for them; any free one if not given.
     :param group: nodes that all of them are near to, for large arguments.
+    :param cpu_affinity: binds workers to cores: ``none``, ``numa``, ``block``, ``block-reverse``, ``alternating``, or
+        ``list:0,1:2,3``; ranks of one node divide its cores first, unless the launcher has bound them.
 
     A launcher that ends while it is needed is started again, after pauses that grow to a minute. After ten failures in
     a row tasks fail with ``StartError``. Ranks of one node share its memory and GPUs. Neither Gristmill nor the program
@@ -200,7 +223,8 @@ def mpi(
     from gristmill._nodes.mpi import RankNodes, choose_launcher
 
     door, group = Door(port, address, interface), same_group(group)
-    return RankNodes(launcher or choose_launcher(count), workers, python, door, group)
+    launcher = launcher or choose_launcher(count)
+    return RankNodes(launcher, workers, python, door, group, cpu_affinity)
 
 
 def provider(
@@ -238,7 +262,7 @@ def provider(
     :param max_workers_per_node: workers on each node; as many as its cores and memory allow if not given.
     :param cores_per_worker: cores that a worker is thought to use.
     :param mem_per_worker: memory that a worker is thought to use, gigabytes.
-    :param cpu_affinity: binds workers to cores: ``none``, ``block``, ``block-reverse``, ``alternating``, or
+    :param cpu_affinity: binds workers to cores: ``none``, ``numa``, ``block``, ``block-reverse``, ``alternating``, or
         ``list:0,1:2,3``.
     :param strategy: ``none``: the first blocks and no others; ``simple``: as many as the tasks ask for;
         ``htex_auto_scale``: blocks that are idle while others work are taken away, too.

@@ -250,12 +250,13 @@ class DaskClient:
 def test_workers_of_dask_have_agents_while_they_are_needed() -> None:
     pytest.importorskip("distributed")
     client = DaskClient()
-    with Executor(nodes=DaskNodes(client, None, Door())) as executor:
+    with Executor(nodes=DaskNodes(client, None, Door(), cpu_affinity="block")) as executor:
         assert executor.submit(calls.same, 1).result() == 1
         assert names(executor) == ["dask-10"]
         (plugin,) = client.plugins.values()
         (post,) = plugin._agent._tender._posts
-        assert post._command[-3:] == ["--part", "1/2", "--leash"]
+        told = ["--cpu-affinity", "block", "--part", "1/2", "--leash"]
+        assert post._command[-5:] == told
         assert len(client.plugins) == 1
     assert not client.plugins
 

@@ -111,6 +111,8 @@ def test_fields_reach_the_provider_and_its_blocks() -> None:
         is_folder_shared=False,
         python="/opt/python",
         available_accelerators=["0", "1"],
+        port=7700,
+        group="rack1",
     )
     executor.run_dir = "runs"
     placement = placement_of(executor)
@@ -120,6 +122,8 @@ def test_fields_reach_the_provider_and_its_blocks() -> None:
     command = placement._command("0", ["here:1"], "secret")
     assert "/opt/python -m" in command
     assert "--accelerators list:0:1" in command
+    assert "--group rack1" in command
+    assert placement.listen == "0.0.0.0:7700"
     assert "GRISTMILL_NODE_KEY=secret" in command
     assert "launcher='another'" in repr(executor)
 
@@ -136,7 +140,9 @@ def test_a_launcher_of_the_providers_stays_if_no_other_is_given() -> None:
     ("fields", "why"),
     [
         ({"launcher": object()}, "a launcher and no provider"),
-        ({"cpu_affinity": "block", "nodes": on.local(1)}, "leave cpu_affinity out"),
+        ({"cpu_affinity": "block", "nodes": on.local(1)}, "give cpu_affinity to that"),
+        ({"port": 7700, "nodes": on.local(1)}, "give port and group to that"),
+        ({"group": "rack", "nodes": on.local(1)}, "give port and group to that"),
         ({"available_accelerators": 2, "nodes": on.local(1)}, "leave available_accelerators out"),
     ],
 )

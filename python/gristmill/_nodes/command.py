@@ -29,6 +29,8 @@ class AgentCommand:
     workers: int | None = None
     #: Nodes that it is near to.
     group: str | None = None
+    #: What binds workers to cores.
+    cpu_affinity: str = "none"
     #: Whether the agent ends with its standard input.
     is_leashed: bool = False
     #: Whether it shares its node with other ranks of one launcher.
@@ -42,7 +44,8 @@ class AgentCommand:
         for one in self.join:
             words += ["--join", one]
         own = {"key": self.key, "name": self.name, "workers": self.workers, "group": self.group}
-        options = [*own.items(), *self.more]
+        affinity = None if self.cpu_affinity == "none" else self.cpu_affinity
+        options = [*own.items(), ("cpu-affinity", affinity), *self.more]
         for option, value in options:
             if value is not None:
                 words += [f"--{option}", str(value)]

@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 
+from gristmill._nodes.affinity import checked
 from gristmill._nodes.placement import Placement
 
 TYPE_CHECKING = False
@@ -34,9 +35,17 @@ class DaskNodes(Placement):
     :param workers: workers of each agent; the threads of the Dask worker if not given.
     :param door: where nodes find this program.
     :param group: nodes that they are near to; a function is called on them.
+    :param cpu_affinity: binds workers to cores.
     """
 
-    def __init__(self, client: Any, workers: int | None, door: Door, group: Group = None) -> None:
+    def __init__(
+        self,
+        client: Any,
+        workers: int | None,
+        door: Door,
+        group: Group = None,
+        cpu_affinity: str = "none",
+    ) -> None:
         if not hasattr(client, "register_plugin") or getattr(client, "asynchronous", False):
             raise TypeError(f"{client!r} is no client of Dask's that can be used from any thread")
         self._dask = client
@@ -44,6 +53,7 @@ class DaskNodes(Placement):
         self.door = door
         self.listen = door.listen
         self.group = group
+        self.cpu_affinity = checked(cpu_affinity)
         self._name = ""
         self._troubles: list[tuple[str, str]] = []
         self._ends = threading.Event()
@@ -53,7 +63,8 @@ class DaskNodes(Placement):
         """Tells Dask of the plugin, and begins to look at the cluster."""
         plugins = importlib.import_module("gristmill._nodes.dask_plugin")
         self._name = f"gristmill-{os.urandom(4).hex()}"
-        plugin = plugins.AgentPlugin(self.door.told(address), key, self.workers, self.group)
+        kind = self.workers, self.group, self.cpu_affinity
+        plugin = plugins.AgentPlugin(self.door.told(address), key, *kind)
         try:
             self._dask.register_plugin(plugin, name=self._name)
         except Exception as error:  # what a worker of the cluster has raised

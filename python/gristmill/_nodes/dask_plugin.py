@@ -21,12 +21,21 @@ class AgentPlugin(_WorkerPlugin):  # type: ignore[misc]
     :param key: the nodes' key.
     :param workers: workers to offer; the threads of the Dask worker if not given.
     :param group: nodes that it is near to, also by the name of the worker's host.
+    :param cpu_affinity: binds workers to cores.
     """
 
-    def __init__(self, join: list[str], key: str, workers: int | None, group: Group = None) -> None:
+    def __init__(
+        self,
+        join: list[str],
+        key: str,
+        workers: int | None,
+        group: Group = None,
+        cpu_affinity: str = "none",
+    ) -> None:
         self._arguments = join, key
         self._workers = workers
         self._group = group
+        self._cpu_affinity = cpu_affinity
         self._agent: HostedAgent | None = None
 
     async def setup(self, worker: Any) -> None:
@@ -35,7 +44,9 @@ class AgentPlugin(_WorkerPlugin):  # type: ignore[misc]
         count = self._workers or worker.state.nthreads
         part = part_of_worker(cluster["workers"], worker.address)
         group = group_of(self._group, socket.gethostname())
-        self._agent = HostedAgent(*self._arguments, f"dask-{worker.name}", count, group, part)
+        self._agent = HostedAgent(
+            *self._arguments, f"dask-{worker.name}", count, group, part, self._cpu_affinity
+        )
 
     def teardown(self, worker: Any) -> None:
         """Lets the agent leave."""

@@ -26,6 +26,7 @@ class HostedAgent:
     :param workers: workers to offer.
     :param group: nodes that it is near to.
     :param part: of the node, where others offer the rest.
+    :param cpu_affinity: binds workers to cores.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class HostedAgent:
         workers: int,
         group: str | None = None,
         part: Part | None = None,
+        cpu_affinity: str = "none",
     ) -> None:
         name = name or socket.gethostname()
         command = AgentCommand(
@@ -44,6 +46,7 @@ class HostedAgent:
             name=name,
             workers=workers,
             group=group,
+            cpu_affinity=cpu_affinity,
             is_leashed=True,
             more=[("part", part)],
         )

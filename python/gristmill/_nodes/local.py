@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gristmill._nodes.affinity import checked
 from gristmill._nodes.command import AgentCommand
 from gristmill._nodes.door import Door
 from gristmill._nodes.groups import group_of
@@ -28,7 +29,14 @@ class LocalNodes(Placement):
     #: The interpreter; this one's path if not given.
     python: str | None = None
 
-    def __init__(self, count: int, workers: int, port: int = 0, group: Group = None) -> None:
+    def __init__(
+        self,
+        count: int,
+        workers: int,
+        port: int = 0,
+        group: Group = None,
+        cpu_affinity: str = "none",
+    ) -> None:
         if count < 1 or workers < 1:
             raise ValueError("there must be at least one node, with at least one worker")
         self.count = count
@@ -36,6 +44,7 @@ class LocalNodes(Placement):
         self.workers = workers
         self.listen = Door(port).listen_here
         self.group = group
+        self.cpu_affinity = checked(cpu_affinity)
         self.tender: Tender | None = None
 
     @property
@@ -59,6 +68,7 @@ class LocalNodes(Placement):
             name=name,
             workers=self.workers,
             group=group_of(self.group, name),
+            cpu_affinity=self.cpu_affinity,
             is_leashed=True,
         )
         part = ["--part", str(Part(number, self.count))]

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 
+from gristmill._nodes.affinity import checked
 from gristmill._nodes.command import HOST, RANK, AgentCommand
 from gristmill._nodes.handing import KEY_VARIABLE
 from gristmill._nodes.placement import Placement
@@ -37,6 +38,7 @@ class RankNodes(Placement):
     :param python: the interpreter there, which has Gristmill; the path of this one if not given.
     :param door: where ranks find this program.
     :param group: nodes that all of them are near to.
+    :param cpu_affinity: binds workers to cores.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class RankNodes(Placement):
         python: str | None,
         door: Door,
         group: str | None,
+        cpu_affinity: str = "none",
     ) -> None:
         self.launcher = list(launcher)
         self.workers = workers
@@ -53,6 +56,7 @@ class RankNodes(Placement):
         self.door = door
         self.listen = door.listen
         self.group = group
+        self.cpu_affinity = checked(cpu_affinity)
         self.tender: Tender | None = None
 
     def start(self, address: str | None, key: str) -> None:
@@ -63,6 +67,7 @@ class RankNodes(Placement):
             name=f"{HOST}.rank-{RANK}",
             workers=self.workers,
             group=self.group,
+            cpu_affinity=self.cpu_affinity,
             is_rank=True,
         )
         command = [*handing_over(self.launcher), *agent.arguments()]

@@ -13,6 +13,7 @@ import os
 import shlex
 
 from gristmill._nodes import accelerators, walltime
+from gristmill._nodes.affinity import checked
 from gristmill._nodes.block_status import handler_of, in_words
 from gristmill._nodes.blocks import Blocks, name_of_node
 from gristmill._nodes.command import HOST, AgentCommand
@@ -78,6 +79,7 @@ class ProviderNodes(Placement):
         # Infinity is what Parsl's configurations say for no limit.
         self._workers = None if workers is None or math.isinf(workers) else int(workers)
         self._accelerators = accelerators.to_text(options.available_accelerators)
+        checked(options.cpu_affinity)
         self._walltime_s = walltime.of_provider(provider)
         self._make_rules()  # what they cannot be is to be known now
         self._key_file = ""
@@ -145,7 +147,6 @@ class ProviderNodes(Placement):
     def _command(self, number: str, join: list[str], key: str) -> str:
         """What runs on each node of a block."""
         options = self.options
-        affinity = None if options.cpu_affinity == "none" else options.cpu_affinity
         agent = AgentCommand(
             join,
             self._key_file or None,
@@ -153,10 +154,10 @@ class ProviderNodes(Placement):
             name_of_node(number, HOST),
             self._workers,
             self.group,
+            options.cpu_affinity,
             more=[
                 ("cores-per-worker", options.cores_per_worker),
                 ("memory-per-worker", options.mem_per_worker),
-                ("cpu-affinity", affinity),
                 ("accelerators", self._accelerators),
                 ("walltime", self._walltime_s),
             ],

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 
+from gristmill._nodes.affinity import checked
 from gristmill._nodes.groups import group_of
 from gristmill._nodes.hosted import HostedAgent
 from gristmill._nodes.pauses import Pauses
@@ -131,6 +132,7 @@ class RayNodes(Placement):
     :param options: further options of the actors.
     :param door: where nodes find this program.
     :param group: nodes that they are near to.
+    :param cpu_affinity: binds workers to cores.
     """
 
     def __init__(
@@ -143,6 +145,7 @@ class RayNodes(Placement):
         options: Mapping[str, Any],
         door: Door,
         group: Group = None,
+        cpu_affinity: str = "none",
     ) -> None:
         self._ray = ray
         self._is_ours = is_ours
@@ -153,6 +156,7 @@ class RayNodes(Placement):
         self.door = door
         self.listen = door.listen
         self.group = group
+        self.cpu_affinity = checked(cpu_affinity)
         self._agent: tuple[list[str], str] = ([], "")
         self._seats: dict[str, Seat] = {}
         self._ends = threading.Event()
@@ -224,7 +228,8 @@ class RayNodes(Placement):
         join, key = self._agent
         workers = self.workers or max(1, int(cpus))
         host = node["NodeManagerHostname"]
-        agent = (join, key, host, workers, group_of(self.group, host))
+        group = group_of(self.group, host)
+        agent = (join, key, host, workers, group, None, self.cpu_affinity)
         return Seat(self._ray, host, options, agent)
 
 

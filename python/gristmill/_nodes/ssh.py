@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shlex
 
+from gristmill._nodes.affinity import checked
 from gristmill._nodes.command import AgentCommand
 from gristmill._nodes.groups import group_of
 from gristmill._nodes.placement import Placement, port_of
@@ -55,6 +56,7 @@ class SshNodes(Placement):
     :param door: where the hosts find this program.
     :param group: nodes that they are near to.
     :param reverse: whether they reach it through the connections of ``ssh`` instead.
+    :param cpu_affinity: binds workers to cores.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class SshNodes(Placement):
         door: Door,
         group: Group,
         reverse: bool,
+        cpu_affinity: str = "none",
     ) -> None:
         if isinstance(hosts, str) or not hosts:
             raise ValueError("hosts is a list with at least one name")
@@ -86,6 +89,7 @@ class SshNodes(Placement):
         self.listen = door.listen_here if reverse else door.listen
         self.group = group
         self.reverse = reverse
+        self.cpu_affinity = checked(cpu_affinity)
         self.tender: Tender | None = None
 
     def start(self, address: str | None, key: str) -> None:
@@ -119,6 +123,7 @@ class SshNodes(Placement):
             name=_name_of(host),
             workers=self.workers,
             group=group,
+            cpu_affinity=self.cpu_affinity,
             is_leashed=True,
         )
         command = f"exec {shlex.join(agent.arguments())}"

@@ -45,7 +45,13 @@ def _refuse_what_nobody_reads(executor: GristmillExecutor) -> None:
     elif executor.launcher is not None and executor.provider is None:
         why = f"{label} has a launcher and no provider whose jobs it could start anything in"
     elif has_nodes and executor.cpu_affinity != "none":
-        why = f"{label} has nodes, which bind their workers themselves: leave cpu_affinity out"
+        why = (
+            f"{label} has nodes, whose placement says what binds workers: give cpu_affinity to that"
+        )
+    elif has_nodes and (executor.port or executor.group):
+        why = (
+            f"{label} has nodes, whose placement says where they join: give port and group to that"
+        )
     elif has_nodes and executor.available_accelerators:
         why = f"{label} has nodes, which say themselves what GPUs they have: leave available_accelerators out"
     if why is not None:
@@ -75,6 +81,8 @@ def _options(executor: GristmillExecutor) -> BlockOptions:
         cores_per_worker=executor.cores_per_worker,
         mem_per_worker=executor.mem_per_worker,
         cpu_affinity=executor.cpu_affinity,
+        port=executor.port,
+        group=executor.group,
         strategy=strategy,
         strategy_period=_PERIOD_S if config is None else config.strategy_period,
         max_idletime=max_idletime,
