@@ -218,7 +218,8 @@ def mpi(
 
     A launcher that ends while it is needed is started again, after pauses that grow to a minute. After ten failures in
     a row tasks fail with ``StartError``. Ranks of one node share its memory and GPUs. Neither Gristmill nor the program
-    has to know of MPI.
+    has to know of MPI. The program may itself be a rank of another launcher; each that calls this starts ranks of its
+    own.
     """
     from gristmill._nodes.mpi import RankNodes, choose_launcher
 

@@ -97,6 +97,17 @@ def test_ranks_of_open_mpi_run_tasks_and_one_may_die(
         assert finish(program) == ["n1", "n1"], "the launcher leaves the other rank alone"
 
 
+@pytest.mark.skipif(bool(openmpi_hindrance()), reason=str(openmpi_hindrance()))
+def test_a_rank_of_open_mpi_may_start_others(cluster: Cluster, folder: Path, gate: Gate) -> None:
+    launcher = mpiexec(cluster.shell, "10.77.0.0/24", ["n1", "n2"], 1)
+    words = ["mpiexec", "-np", "1", *command("mpi", gate.path, *launcher)]
+    with start(cluster, ENVIRONMENT, folder, *words) as program:
+        gate.wait_entered()
+        gate.wait_entered()
+        gate.close()
+        assert sorted(finish(program)) == ["n1", "n2"]
+
+
 @pytest.mark.skipif(bool(engine_hindrance("ray")), reason=str(engine_hindrance("ray")))
 def test_nodes_of_ray_run_tasks_and_an_actor_may_die(
     cluster: Cluster, folder: Path, gate: Gate

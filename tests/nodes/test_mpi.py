@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gristmill import Executor, StartError, on
-from gristmill._nodes import mpi
+from gristmill._nodes import mpi, outer
 from gristmill._nodes.parts import rank
 from gristmill._nodes.pauses import Pauses
 
@@ -89,6 +89,44 @@ def test_open_mpi_is_told_to_hand_the_key_over(launcher: Path) -> None:
     launcher.write_text(_LAUNCHER.format(version="mpiexec (OpenRTE) 4.1.4"))
     assert mpi.handing_over(command) == [str(launcher), "-x", "GRISTMILL_NODE_KEY", "-n", "2"]
     assert mpi.handing_over(["jsrun", "-n", "2"]) == ["jsrun", "-n", "2"]
+
+
+#: Refuses, as Open MPI's does, to start where another launcher has told of a rank.
+_JEALOUS = """#!/bin/sh
+[ "$1" = --version ] && exec echo "mpiexec (OpenRTE) 4.1.4"
+[ -n "$OMPI_UNIVERSE_SIZE$OMPI_MCA_ess_base_jobid$PMIX_RANK" ] && echo no recursive calls >&2 && exit 1
+[ "$OMPI_MCA_btl" = self ] || exit 2
+shift 4
+exec "$@"
+"""
+
+
+def test_a_program_that_is_a_rank_itself_starts_ranks_of_its_own(
+    launcher: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher.write_text(_JEALOUS)
+    monkeypatch.setattr("gristmill._nodes.post.Pauses", lambda: Pauses(failures_max=1))
+    told = {"OMPI_UNIVERSE_SIZE": "4", "OMPI_MCA_ess_base_jobid": "7", "PMIX_RANK": "3"}
+    of_rank = {"OMPI_COMM_WORLD_LOCAL_RANK": "3", "OMPI_COMM_WORLD_LOCAL_SIZE": "4"}
+    for name, text in {**told, **of_rank, "OMPI_COMM_WORLD_RANK": "3"}.items():
+        monkeypatch.setenv(name, text)
+    monkeypatch.setenv("OMPI_MCA_btl", "self")
+    with Executor(nodes=on.mpi(1, workers=1)) as executor:
+        assert executor.submit(calls.add, 1, 2).result() == 3
+        (name,) = [node["name"] for node in executor._nodes()]
+        assert name.endswith(".rank-0"), "the outer rank is not its own"
+
+
+def test_what_a_user_says_of_open_mpi_is_for_the_programs_launcher_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OMPI_COMM_WORLD_RANK", raising=False)
+    monkeypatch.setenv("OMPI_MCA_orte_tmpdir_base", "/scratch")
+    assert outer.surroundings() == dict(os.environ), "it is no rank"
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "0")
+    monkeypatch.setenv("OMPI_MCA_plm_rsh_agent", "ssh")
+    hidden = os.environ.keys() - outer.surroundings().keys()
+    assert hidden == {"OMPI_COMM_WORLD_RANK", "OMPI_MCA_orte_tmpdir_base"}
 
 
 def test_an_allocation_of_slurm_has_a_rank_on_each_node(

@@ -9,6 +9,7 @@ import subprocess
 from gristmill._nodes.affinity import checked
 from gristmill._nodes.command import HOST, RANK, AgentCommand
 from gristmill._nodes.handing import KEY_VARIABLE
+from gristmill._nodes.outer import surroundings
 from gristmill._nodes.placement import Placement
 from gristmill._nodes.post import Post
 from gristmill._nodes.tending import Tender
@@ -71,7 +72,9 @@ class RankNodes(Placement):
             is_rank=True,
         )
         command = [*handing_over(self.launcher), *agent.arguments()]
-        post = Post(os.path.basename(self.launcher[0]), command, {**_RECOVERY, KEY_VARIABLE: key})
+        told = {**_RECOVERY, KEY_VARIABLE: key}
+        name = os.path.basename(self.launcher[0])
+        post = Post(name, command, told, surroundings=surroundings())
         self.tender = Tender([post], self.client.is_over, self.client.give_up)
         self.tender.start()
 
@@ -110,7 +113,11 @@ def handing_over(launcher: Sequence[str]) -> list[str]:
         return [first, *rest]
     try:
         asked = subprocess.run(
-            [first, "--version"], capture_output=True, text=True, timeout=_VERSION_S
+            [first, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=_VERSION_S,
+            env=surroundings(),
         )
     except (OSError, subprocess.TimeoutExpired):
         return [first, *rest]

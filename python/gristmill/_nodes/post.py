@@ -24,7 +24,8 @@ class Post:
 
     :param name: what it is called.
     :param command: its words, or what gives them each time.
-    :param environment: what it finds there beyond this process's environment.
+    :param environment: what it finds there beyond ``surroundings``.
+    :param surroundings: this process's environment if not given.
     :param line: what it reads from its standard input, which stays open while it is to run; ``None``: it has none.
     """
 
@@ -34,10 +35,11 @@ class Post:
         command: Sequence[str] | Callable[[], Sequence[str]],
         environment: Mapping[str, str] | None = None,
         line: str | None = None,
+        surroundings: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self._command = command
-        self._environment = {**os.environ, **(environment or {})}
+        self._environment = {**(surroundings or os.environ), **(environment or {})}
         self._line = line
         self._pauses = Pauses()
         self._began_at = 0.0
