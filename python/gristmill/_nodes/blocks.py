@@ -30,6 +30,8 @@ class Block:
     has_joined: bool = False
     #: How many workers its nodes have that are there now; 0: none of them is.
     workers: int = 0
+    #: The state that somebody was told of last.
+    told: BlockState | None = None
     #: Since when its nodes have no task; ``None``: they have some, or are not there.
     idle_since: float | None = None
 
@@ -93,6 +95,7 @@ class Blocks:
             change.has_lost |= bool(block.workers) and not found
             block.workers = sum(node.workers for node in found)
             block.has_joined |= bool(found)
+            block.status = _corrected(block)
             if not found or any(node.tasks for node in found):
                 block.idle_since = None
             elif block.idle_since is None:
@@ -127,6 +130,7 @@ class Blocks:
             if status.terminal:
                 _log.info("block %s has ended: %s", block.number, status.status_name)
             block.status = status
+            block.status = _corrected(block)
         return sum(block.status.state is BlockState.MISSING for block in living)
 
     def take_away(self, blocks: Sequence[Block]) -> None:
@@ -152,10 +156,25 @@ class Blocks:
         with self._lock:
             return {block.number: block.status for block in self._blocks.values()}
 
+    def take_changes(self) -> dict[str, BlockStatus]:
+        """The blocks that have come into another state since this was asked last."""
+        with self._lock:
+            changed = [one for one in self._blocks.values() if one.told is not one.status.state]
+        for block in changed:
+            block.told = block.status.state
+        return {block.number: block.status for block in changed}
+
     def jobs(self) -> dict[str, Any]:
         """What the provider calls each block that it took."""
         with self._lock:
             return {one.number: one.job for one in self._blocks.values() if one.job is not None}
+
+
+def _corrected(block: Block) -> BlockStatus:
+    """A block's status: batch systems take a moment to notice that a job has begun, of which a node has joined."""
+    if block.workers and block.status.state is BlockState.PENDING:
+        return dataclasses.replace(block.status, state=BlockState.RUNNING)
+    return block.status
 
 
 def name_of_node(number: str, host: str) -> str:

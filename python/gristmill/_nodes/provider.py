@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gristmill._nodes.block_status import ErrorHandler
+    from gristmill._nodes.scaler import Told
 
 # Providers fork from a thread. While that goes on nobody may load this module, which has hooks around forks: the one
 # after the fork would release a lock that the one before it has not taken.
@@ -65,6 +66,9 @@ class BlockOptions:
 
 class ProviderNodes(Placement):
     """Blocks of nodes that come and go with the tasks."""
+
+    #: Called with the blocks that have come into another state.
+    told: Told | None = None
 
     def __init__(self, provider: Any, options: BlockOptions) -> None:
         for name in ("submit", "status", "cancel"):
@@ -129,7 +133,12 @@ class ProviderNodes(Placement):
             self.provider, options.label, lambda number: self._command(number, join, key)
         )
         self.scaler = Scaler(
-            blocks, self.provider, *self._make_rules(), self.client, options.strategy_period
+            blocks,
+            self.provider,
+            *self._make_rules(),
+            self.client,
+            options.strategy_period,
+            self.told,
         )
         self.scaler.start()
 

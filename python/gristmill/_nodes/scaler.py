@@ -12,11 +12,14 @@ from gristmill._nodes.scaling import Rate, Strategy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from typing import Any
 
-    from gristmill._nodes.block_status import ErrorHandler
+    from gristmill._nodes.block_status import BlockStatus, ErrorHandler
     from gristmill._nodes.blocks import Block, Blocks
     from gristmill._nodes.view import ClientView
+
+    Told = Callable[[Mapping[str, BlockStatus]], object]
 
 _log = logging.getLogger("gristmill.nodes")
 
@@ -39,6 +42,7 @@ class Scaler:
     :param handler: told of all blocks after each look at them; it may call ``set_bad_state_and_fail_all``.
     :param client: whose tasks they are for.
     :param period_s: the longest time between two looks at the tasks.
+    :param told: called with the blocks that have come into another state.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class Scaler:
         handler: ErrorHandler,
         client: ClientView,
         period_s: float,
+        told: Told | None = None,
     ) -> None:
         self.blocks = blocks
         self.provider = provider
@@ -60,6 +65,7 @@ class Scaler:
         self._handler = handler
         self._client = client
         self._period_s = period_s
+        self._told = told
         # However many blocks come to nothing, another one may not.
         self._pauses = Pauses(failures_max=1 << 30)
         self._wanted = 0
@@ -96,6 +102,7 @@ class Scaler:
             if not living:
                 break
             self.blocks.take_away(living)
+        self._tell()
         if self.executor_exception is not None:
             self._client.give_up(str(self.executor_exception))
 
@@ -114,9 +121,18 @@ class Scaler:
                 self._poll(now)
                 poll_s = min(2 * poll_s, max(_POLL_S, self.provider.status_polling_interval))
                 poll_at = now + poll_s
+            self._tell()
             if self.bad_state_is_set or self._ends.wait(look_s) or self._client.is_over():
                 return
             look_s = min(2 * look_s, self._period_s)
+
+    def _tell(self) -> None:
+        changes = self.blocks.take_changes()
+        if changes and self._told is not None:
+            try:
+                self._told(changes)
+            except Exception:
+                _log.exception("what became of blocks could not be told")
 
     def _poll(self, now: float) -> None:
         if self.blocks.poll():

@@ -9,7 +9,6 @@ from gristmill import _native
 from gristmill._nodes import accelerators
 
 if TYPE_CHECKING:
-    import gristmill
     from gristmill._nodes.placement import Placement
     from gristmill._nodes.provider import BlockOptions
     from gristmill.parsl.executors.engine import GristmillExecutor
@@ -33,7 +32,9 @@ def placement_of(executor: GristmillExecutor) -> Placement | None:
 
     if executor.launcher is not None:
         provider.launcher = executor.launcher
-    return ProviderNodes(provider, _options(executor))
+    placement = ProviderNodes(provider, _options(executor))
+    placement.told = executor.send_monitoring_info
+    return placement
 
 
 def _refuse_what_nobody_reads(executor: GristmillExecutor) -> None:
@@ -112,12 +113,6 @@ def workers_here(executor: GristmillExecutor) -> int | None:
     if not pinned:
         return executor.max_workers
     return min(executor.max_workers or _native.cpu_count(), pinned)
-
-
-def count_blocks(engine: gristmill.Executor | None) -> int | None:
-    """How many blocks an engine has or waits for; ``None`` if it has no provider."""
-    scaler = getattr(engine and engine._placement, "scaler", None)
-    return None if scaler is None else len(scaler.blocks.living())
 
 
 def preload_of_parsl(executor: GristmillExecutor) -> tuple[str, ...]:

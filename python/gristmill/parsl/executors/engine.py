@@ -20,12 +20,12 @@ from gristmill._captures import trust_contents
 from gristmill.parsl.executors.base import ParslExecutor, radio_of_parsl
 from gristmill.parsl.executors.binding import Binding, bind_here
 from gristmill.parsl.executors.blocks import (
-    count_blocks,
     guess_workers,
     placement_of,
     preload_of_parsl,
 )
 from gristmill.parsl.executors.specification import Specification, read
+from gristmill.parsl.executors.telling import TellsOfBlocks
 from gristmill.parsl.futures import AppFuture, DataFuture
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class _Engine(gristmill.Executor):
         return world, program
 
 
-class GristmillExecutor(ParslExecutor):
+class GristmillExecutor(TellsOfBlocks, ParslExecutor):
     """Runs tasks in worker processes of this machine, which start with the first task, or of nodes.
 
     :param max_workers: worker processes; the cores this process may use if not given. On nodes: of each one at most.
@@ -206,11 +206,6 @@ class GristmillExecutor(ParslExecutor):
     def workers_per_node(self) -> float:
         """How many tasks a node is thought to run at the same time."""
         return guess_workers(self)
-
-    @property
-    def block_count(self) -> int | None:
-        """How many blocks there are or are waited for; ``None`` without a provider."""
-        return count_blocks(self._engine)
 
     def submit(
         self,

@@ -19,6 +19,21 @@ _log = logging.getLogger("parsl.gristmill.monitoring")
 _FIELDS = {"node": COLUMNS["node"][1:], "block": COLUMNS["block"]}
 
 
+class Intake:
+    """Takes the messages of an executor in this process, in the place of a queue, and gives them on as rows.
+
+    :param add: called with a table's name and a row.
+    """
+
+    def __init__(self, add: Callable[[str, dict[str, Any]], None]) -> None:
+        self._add = add
+
+    def put(self, message: tuple[Any, Any]) -> None:
+        """Takes one."""
+        for table, row in _rows(*message):
+            self._add(table, row)
+
+
 class Blocks:
     """Takes the messages of executors, and gives them on as rows.
 

@@ -13,7 +13,7 @@ from gristmill._native import Future as NativeFuture
 from gristmill._native import cpu_count
 from gristmill.parsl.executors.engine import GristmillExecutor
 from gristmill.parsl.monitoring import facts
-from gristmill.parsl.monitoring.blocks import Blocks
+from gristmill.parsl.monitoring.blocks import Blocks, Intake
 from gristmill.parsl.monitoring.engine_calls import EngineCalls
 from gristmill.parsl.monitoring.measure import Measured, measured, taken_from, value_in
 from gristmill.parsl.monitoring.monitor import Monitor, Watch
@@ -64,10 +64,11 @@ class Recorder(Monitor):
         """Records the node that our own workers are on: this one; Parsl's executors say themselves where theirs are."""
         if hasattr(executor, "poll_facade"):
             if self._blocks is None:
-                self._blocks = Blocks(lambda table, row: self._put((Batch.add, table, row)))
+                self._blocks = Blocks(self._add_row)
             executor.monitoring_messages = self._blocks.messages
         if not isinstance(executor, GristmillExecutor):
             return
+        executor.monitoring_messages = Intake(self._add_row)
         now = text_of(time.time())
         node = {
             "id": None,
@@ -85,6 +86,9 @@ class Recorder(Monitor):
         }
         self._engines.add(executor.label)
         self._put((Batch.add, "node", node))
+
+    def _add_row(self, table: str, row: dict[str, Any]) -> None:
+        self._put((Batch.add, table, row))
 
     def moved(self, task: TaskRecord) -> None:
         """A task came into another state."""
