@@ -60,8 +60,9 @@ def dask(
         ``list:0,1:2,3``; agents on one host divide its cores first.
 
     Dask knows nothing of the cores that the agents use: give it nothing to do meanwhile. Agents on one host share its
-    memory and GPUs, among as many as there are when they start. An agent that is lost is started again. When those of
-    all workers that there are have failed ten times in a row, tasks fail with ``StartError``.
+    cores, memory and GPUs; when workers come or go there, each offers its new part once it has nothing to do. An agent
+    that is lost is started again. When those of all workers that there are have failed ten times in a row, tasks fail
+    with ``StartError``.
     """
     from gristmill._nodes.dask import DaskNodes
 

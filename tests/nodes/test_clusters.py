@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -214,10 +215,13 @@ def test_an_actor_that_ray_does_not_start_is_a_trouble(
 
 
 class DaskClient:
-    """What is used of Dask's client, with one worker."""
+    """What is used of Dask's client, with one worker of those that its scheduler tells of."""
 
-    def __init__(self, fails: str = "") -> None:
+    def __init__(self, fails: str = "", cluster: Mapping[str, Any] = ON_TWO_HOSTS) -> None:
         self.fails = fails
+        self.cluster = cluster
+        #: What workers have said last, by the name of the function.
+        self.told: dict[str, Any] = {}
         self.plugins: dict[str, Any] = {}
         self.worker = types.SimpleNamespace(
             name="10",
@@ -227,7 +231,7 @@ class DaskClient:
         )
 
     async def identity(self) -> dict[str, Any]:
-        return {"workers": ON_TWO_HOSTS}
+        return {"workers": self.cluster}
 
     def register_plugin(self, plugin: Any, name: str) -> None:
         if self.fails:
@@ -239,12 +243,22 @@ class DaskClient:
         self.plugins.pop(name).teardown(self.worker)
 
     def nthreads(self) -> dict[str, int]:
-        return {"tcp://n1:1": 2}
+        return dict.fromkeys(self.cluster, 2)
 
     def run(self, function: Callable[..., Any], *arguments: Any, on_error: str) -> dict[str, Any]:
         assert on_error == "return"
-        worker = types.SimpleNamespace(plugins=self.plugins)
-        return {"tcp://n1:1": function(*arguments, dask_worker=worker)}
+        self.worker.plugins = self.plugins
+        answer = function(*arguments, dask_worker=self.worker)
+        if inspect.iscoroutine(answer):
+            answer = asyncio.run(answer)
+        self.told[function.__name__] = answer
+        return {"tcp://n1:1": answer}
+
+    def part(self) -> str:
+        """What the agent offers of its host."""
+        (plugin,) = self.plugins.values()
+        (post,) = plugin._agent._tender._posts
+        return str(post._command[post._command.index("--part") + 1])
 
 
 def test_workers_of_dask_have_agents_while_they_are_needed() -> None:
@@ -255,10 +269,32 @@ def test_workers_of_dask_have_agents_while_they_are_needed() -> None:
         assert names(executor) == ["dask-10"]
         (plugin,) = client.plugins.values()
         (post,) = plugin._agent._tender._posts
-        told = ["--cpu-affinity", "block", "--part", "1/2", "--leash"]
-        assert post._command[-5:] == told
+        told = ["--cpu-affinity", "block", "--part", "1/2", "--drain", "20", "--leash"]
+        assert post._command[-7:] == told
         assert len(client.plugins) == 1
     assert not client.plugins
+
+
+def test_an_agent_of_dask_offers_its_new_part_when_it_has_nothing_to_do(gate: Gate) -> None:
+    pytest.importorskip("distributed")
+    alone = {address: facts for address, facts in ON_TWO_HOSTS.items() if facts["name"] != 9}
+    client = DaskClient(cluster=alone)
+    with Executor(nodes=DaskNodes(client, 1, Door())) as executor:
+        held = executor.submit(calls.enter, gate.path, "the same process")
+        gate.wait_entered()
+        assert client.part() == "0/1"
+        client.told.clear()
+        client.cluster = ON_TWO_HOSTS
+        while client.told.get("fit_agent") is not False:
+            pass
+        assert client.part() == "0/1", "it runs a task"
+        gate.open()
+        assert held.result() == "the same process", "it was not lost"
+        while client.part() != "1/2":
+            pass
+        assert executor.submit(calls.same, 1).result() == 1
+        while client.told["fit_agent"] is not True:
+            pass
 
 
 def test_workers_of_dask_share_their_host() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gristmill import Executor
+from gristmill import Executor, WorkerLost
 from gristmill._nodes.local import LocalNodes
 
 import calls
@@ -37,6 +37,28 @@ def test_a_node_that_is_told_to_stop_finishes_what_runs_and_gives_the_rest_back(
     gate.open(6)
     assert [future.result() for future in held] == list(range(6)), "without any budget"
     assert victim.wait() == 0
+
+
+class Patient(LocalNodes):
+    """Agents that let tasks finish for an hour."""
+
+    options = ("--drain", "3600")
+
+
+def test_a_node_that_has_lost_its_leash_waits_for_nothing(
+    make_nodes: MakeNodes, gate: Gate
+) -> None:
+    executor, placement = make_nodes(1, 1, kind=Patient)
+    held = executor.submit(calls.enter, gate.path)
+    gate.wait_entered()
+    (agent,) = placement.agents
+    os.kill(agent.pid, signal.SIGTERM)
+    os.kill(agent.pid, signal.SIGTERM)
+    assert agent.stdin is not None
+    agent.stdin.close()
+    assert agent.wait() == 0
+    with pytest.raises(WorkerLost):
+        held.result()
 
 
 class ShortLived(LocalNodes):

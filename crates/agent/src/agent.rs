@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gristmill_client::{Reception, ReceptionError};
-use gristmill_sync::atomic::{AtomicBool, Ordering};
+use gristmill_sync::atomic::{AtomicU32, Ordering};
 use gristmill_sync::clock::monotonic_ns;
 use gristmill_transport::{Identity, Waker};
 
@@ -39,7 +39,8 @@ pub struct Agent {
     drain_ns: u64,
     /// When the node is over, monotonic nanoseconds.
     ends_at: u64,
-    stop: Arc<AtomicBool>,
+    /// How often it was told to stop.
+    stops: Arc<AtomicU32>,
 }
 
 impl Agent {
@@ -71,8 +72,8 @@ impl Agent {
         };
         let processes = Processes { prepare, waker: reception.waker(), sibling, memory };
         let desk = Desk::new(facts, processes);
-        let stop = Arc::new(AtomicBool::new(false));
-        Ok(Self { reception, desk, listens, patience, drain_ns, ends_at, stop })
+        let stops = Arc::new(AtomicU32::new(0));
+        Ok(Self { reception, desk, listens, patience, drain_ns, ends_at, stops })
     }
 
     /// Where clients reach it, if they do.
@@ -81,10 +82,10 @@ impl Agent {
         self.reception.address()
     }
 
-    /// Makes [`Self::run`] return: set the flag, then wake.
+    /// Makes [`Self::run`] return: count up, then wake. Told once it drains, told again it ends at once.
     #[must_use]
-    pub fn stopper(&self) -> (Arc<AtomicBool>, Waker) {
-        (Arc::clone(&self.stop), self.reception.waker())
+    pub fn stopper(&self) -> (Arc<AtomicU32>, Waker) {
+        (Arc::clone(&self.stops), self.reception.waker())
     }
 
     /// Runs until it is told to stop, or nobody needs it any more. Every process that it has started is gone then.
@@ -105,8 +106,10 @@ impl Agent {
             if drain.is_none() {
                 drain = self.begin_drain(now);
             }
+            // PAIRS: stop (whoever counts it): nothing else goes with it.
+            let is_hurried = self.stops.load(Ordering::Relaxed) > 1;
             let ending = match &drain {
-                Some(drain) if now >= drain.limit_ns || self.desk.is_drained() => {
+                Some(drain) if is_hurried || now >= drain.limit_ns || self.desk.is_drained() => {
                     Some(drain.ending.clone())
                 }
                 _ => self.ending(is_finished, now - idle_since),
@@ -123,8 +126,8 @@ impl Agent {
 
     /// Begins to end, if it is time.
     fn begin_drain(&mut self, now: u64) -> Option<Drain> {
-        // PAIRS: stop (whoever sets it): nothing else goes with it.
-        let drain = if self.stop.load(Ordering::Relaxed) {
+        // PAIRS: stop (whoever counts it): nothing else goes with it.
+        let drain = if self.stops.load(Ordering::Relaxed) > 0 {
             Drain { ending: Ending::Stopped, limit_ns: now.saturating_add(self.drain_ns) }
         } else if now >= self.ends_at.saturating_sub(self.drain_ns) {
             Drain { ending: Ending::TimeOver, limit_ns: self.ends_at }

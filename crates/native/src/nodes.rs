@@ -330,17 +330,20 @@ pub fn run_agent(
     let agent = Agent::new(options)
         .map_err(|failure| error::named(py, "StartError", &failure.to_string()))?;
     opened.call1((agent.address().map(|address| address.to_string()),))?;
-    let (stop, waker) = agent.stopper();
+    let (stops, waker) = agent.stopper();
     let thread = std::thread::spawn(move || agent.run());
+    let mut raised = None;
     while !thread.is_finished() {
         py.detach(|| std::thread::sleep(SLICE));
         if let Err(error) = py.check_signals() {
             // PAIRS: stop (the agent's loop): nothing else goes with it.
-            stop.store(true, Ordering::Relaxed);
+            stops.fetch_add(1, Ordering::Relaxed);
             waker.wake();
-            let _ = py.detach(|| thread.join());
-            return Err(error);
+            raised.get_or_insert(error);
         }
+    }
+    if let Some(error) = raised {
+        return Err(error);
     }
     let ending = thread.join().map_err(|_| PyRuntimeError::new_err("the agent panicked"))?;
     Ok(match ending {

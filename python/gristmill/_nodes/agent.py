@@ -14,6 +14,8 @@ from gristmill._nodes.command import HOST, RANK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gristmill._nodes.share import Share
 
 #: How long an agent looks for a client before it gives up, seconds: longer than a program takes to start.
@@ -115,7 +117,7 @@ def _add_times(parser: argparse.ArgumentParser) -> None:
         type=walltime.seconds,
         metavar="SECONDS",
         help="how long tasks may finish before the end of the walltime or of a lease, and after a SIGTERM "
-        f"({_DRAIN_S:g}; {_LEASHED_DRAIN_S:g} with --leash)",
+        f"({_DRAIN_S:g}; {_LEASHED_DRAIN_S:g} with --leash, and after its end in any case)",
     )
 
 
@@ -134,9 +136,9 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         labels = _labels(options)
     except ValueError as error:
         parser.error(str(error))
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGTERM, _stop_once())
     if options.leash:
-        handing.end_with_input()
+        handing.end_with_input(None if options.drain is None else _LEASHED_DRAIN_S)
     patience = options.patience
     if patience is None and options.join:
         patience = _PATIENCE_S
@@ -157,6 +159,18 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         print(f"gristmill node {name}: gave up: {trouble}", file=sys.stderr)
         return 1
     return 0
+
+
+def _stop_once() -> Callable[..., None]:
+    """The handler of a signal that ends this process in order, and means nothing more when it comes again."""
+    told: list[int] = []
+
+    def stop(number: int, _frame: object) -> None:
+        told.append(number)
+        if len(told) == 1:
+            sys.exit(0)
+
+    return stop
 
 
 def _drain(options: argparse.Namespace) -> float:

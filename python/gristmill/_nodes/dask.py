@@ -56,6 +56,9 @@ class DaskNodes(Placement):
         self.cpu_affinity = checked(cpu_affinity)
         self._name = ""
         self._troubles: list[tuple[str, str]] = []
+        #: The workers that there were at the last look, and whether each agent offers its part among these.
+        self._seen: set[str] = set()
+        self._is_fit = True
         self._ends = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -71,9 +74,9 @@ class DaskNodes(Placement):
             self.client.give_up(f"the workers of the Dask cluster start no agents: {error}")
             return
         self._ends.clear()
-        look = plugins.condition_of_agent
+        self._seen.clear()
         self._thread = threading.Thread(
-            target=self._run, args=(look,), name="gristmill-dask", daemon=True
+            target=self._run, args=(plugins,), name="gristmill-dask", daemon=True
         )
         self._thread.start()
 
@@ -88,19 +91,36 @@ class DaskNodes(Placement):
         """Which workers of the cluster have no agent, and why."""
         return self._troubles
 
-    def _run(self, look: Any) -> None:
+    def _run(self, plugins: Any) -> None:
         while not self._ends.wait(_LOOK_S):
             if self.client.is_over():
                 self._leave()
                 return
             try:
-                is_left_alone = self._look(look)
+                self._fit(plugins.fit_agent)
+                is_left_alone = self._look(plugins.condition_of_agent)
             except Exception as error:  # the scheduler may be away for a while
                 _log.warning("the Dask cluster cannot be looked at: %s", error)
                 continue
             if is_left_alone:
                 self.client.give_up("; ".join(f"{name}: {text}" for name, text in self._troubles))
                 return
+
+    def _fit(self, fit: Any) -> None:
+        """Has agents offer their parts anew once workers have come or gone, each as soon as it has nothing to do."""
+        workers = set(self._dask.nthreads())
+        if workers != self._seen:
+            self._seen, self._is_fit = workers, False
+        if not self._is_fit:
+            told = self._dask.run(fit, self._name, self._idle(), on_error="return")
+            self._is_fit = all(one is True for one in told.values())
+
+    def _idle(self) -> list[str]:
+        """The nodes that have nothing to do, as far as that is certain."""
+        nodes = self.client.nodes()
+        if sum(node.tasks for node in nodes) < self.client.tasks_on_nodes():
+            return []  # some went out after a node's last sign of life: nobody knows where
+        return [node.name for node in nodes if not node.tasks]
 
     def _look(self, look: Any) -> bool:
         """Learns how the agents are; says whether the cluster has workers, and the agents of all are left alone."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from gristmill._nodes.groups import Group, group_of
@@ -37,16 +37,33 @@ class AgentPlugin(_WorkerPlugin):  # type: ignore[misc]
         self._group = group
         self._cpu_affinity = cpu_affinity
         self._agent: HostedAgent | None = None
+        self._part: Part | None = None
 
     async def setup(self, worker: Any) -> None:
         """Starts the agent, with its part of the host as far as Dask knows of other workers there by now."""
-        cluster = await worker.scheduler.identity()
+        self._begin(worker, await _part_now(worker))
+
+    def _begin(self, worker: Any, part: Part) -> None:
         count = self._workers or worker.state.nthreads
-        part = part_of_worker(cluster["workers"], worker.address)
         group = group_of(self._group, socket.gethostname())
+        self._part = part
         self._agent = HostedAgent(
-            *self._arguments, f"dask-{worker.name}", count, group, part, self._cpu_affinity
+            *self._arguments, _name(worker), count, group, part, self._cpu_affinity
         )
+
+    async def fit(self, worker: Any, idle: Collection[str]) -> bool:
+        """Has the agent offer the part that its worker has by now, by another one in its place if it has nothing to do.
+
+        Says whether it offers that.
+        """
+        part = await _part_now(worker)
+        if self._agent is None or part == self._part:
+            return True
+        if _name(worker) not in idle:
+            return False
+        self._agent.retire()
+        self._begin(worker, part)
+        return True
 
     def teardown(self, worker: Any) -> None:
         """Lets the agent leave."""
@@ -66,6 +83,25 @@ def condition_of_agent(name: str, dask_worker: Any) -> tuple[str, bool]:
         return "it has no agent yet", False
     condition: tuple[str, bool] = plugin.condition()
     return condition
+
+
+async def fit_agent(name: str, idle: Collection[str], dask_worker: Any) -> bool:
+    """Has the agent of the plugin of that name offer its part as it is now; says whether it does.
+
+    :param idle: the names of nodes that have nothing to do.
+    """
+    plugin = dask_worker.plugins.get(name)
+    # One that comes later finds its part itself.
+    return plugin is None or bool(await plugin.fit(dask_worker, idle))
+
+
+def _name(worker: Any) -> str:
+    return f"dask-{worker.name}"
+
+
+async def _part_now(worker: Any) -> Part:
+    cluster = await worker.scheduler.identity()
+    return part_of_worker(cluster["workers"], worker.address)
 
 
 def part_of_worker(workers: Mapping[str, Any], address: str) -> Part:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
+import time
 
 #: The environment variable with the nodes' key.
 KEY_VARIABLE = "GRISTMILL_NODE_KEY"
+#: Tells an agent that ends already to wait for nothing. Not a second SIGTERM: launchers pass on what their job is sent,
+#: and ranks have that twice.
+_HURRY = signal.SIGUSR2
 #: Longest line with a key, bytes: a key has a hundred or two.
 _LINE_MAX = 4096
 
@@ -53,13 +58,21 @@ def write_key(path: str, key: str) -> None:
         opened.write(key + "\n")
 
 
-def end_with_input() -> None:
-    """Ends this process, in order, when its standard input ends: with whoever holds the other end of it."""
+def end_with_input(patience_s: float | None = None) -> None:
+    """Ends this process, in order, when its standard input ends: with whoever holds the other end of it.
+
+    :param patience_s: after this time it waits for nothing any more, where it would for longer otherwise.
+    """
+    if patience_s is not None:
+        signal.signal(_HURRY, lambda *_: sys.exit(0))
 
     def wait() -> None:
         while os.read(0, 4096):
             pass
         _end()
+        if patience_s is not None:
+            time.sleep(patience_s)
+            os.kill(os.getpid(), _HURRY)
 
     threading.Thread(target=wait, daemon=True).start()
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from gristmill._nodes.parts import Part
 
 
+#: How long what has begun just then may go on in an agent that is replaced, and how long that may take to end, seconds.
+_DRAIN_S, _RETIRE_S = 20, 30.0
+
+
 class HostedAgent:
     """Keeps an agent running for as long as this process lives; the agent hangs on its standard input.
 
@@ -48,7 +52,7 @@ class HostedAgent:
             group=group,
             cpu_affinity=cpu_affinity,
             is_leashed=True,
-            more=[("part", part)],
+            more=[("part", part), ("drain", _DRAIN_S)],
         )
         self._tender = Tender([Post(name, command.arguments(), line=key)])
         self._tender.start()
@@ -58,6 +62,12 @@ class HostedAgent:
         is_left_alone = self._tender.is_left_alone()
         troubles = [text for _, text in self._tender.troubles()]
         return "".join(troubles), is_left_alone
+
+    def retire(self) -> None:
+        """Lets it leave once what it runs has ended, or a while has passed, and does not wait for that."""
+        for agent in self._tender.running():
+            agent.terminate()
+        self._tender.begin_end(_RETIRE_S, slips=False)
 
     def stop(self) -> None:
         """Lets it leave, and does not wait for that."""

@@ -47,6 +47,7 @@ class Tender:
         self._abandoned = abandoned
         self._lock = threading.Lock()
         self._end_at: float | None = None
+        self._slips = True
         self._selector = selectors.DefaultSelector()
         self._waker, self._bell = socket.socketpair()
         self._bell.setblocking(False)
@@ -77,9 +78,10 @@ class Tender:
         with self._lock:
             return all(post.is_left_alone for post in self._posts)
 
-    def begin_end(self, leave_s: float = _LEAVE_S) -> None:
-        """Starts nothing any more; what runs is let off its leash, and is ended if it stays."""
+    def begin_end(self, leave_s: float = _LEAVE_S, slips: bool = True) -> None:
+        """Starts nothing any more; what runs is let off its leash if it ``slips``, and is ended if it stays."""
         with self._lock:
+            self._slips = slips
             if self._end_at is None:
                 self._end_at = time.monotonic() + leave_s
         with contextlib.suppress(OSError):
@@ -113,7 +115,7 @@ class Tender:
             running = [post for post in self._posts if post.process is not None]
             late = time.monotonic() - self._end_at
             for post in running:
-                _hasten(post, late)
+                _hasten(post, late, self._slips)
             return not running
 
     def _start_due(self) -> float:
@@ -172,7 +174,7 @@ class Tender:
             threading.Thread(target=self._abandoned, args=(text,), daemon=True).start()
 
 
-def _hasten(post: Post, late_s: float) -> None:
+def _hasten(post: Post, late_s: float, slips: bool) -> None:
     """Ends a process that is to end: it is asked, then told, then killed."""
     process = post.process
     assert process is not None, "it runs"
@@ -180,5 +182,5 @@ def _hasten(post: Post, late_s: float) -> None:
         process.kill()
     elif late_s > 0:
         process.terminate()
-    elif process.stdin is not None and not process.stdin.closed:
+    elif slips and process.stdin is not None and not process.stdin.closed:
         post.slip()
