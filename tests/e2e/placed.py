@@ -32,7 +32,7 @@ def hold(gate: str) -> str:
     return socket.gethostname()
 
 
-def slurm(**blocks: Any) -> Any:
+def slurm(walltime: str = "00:10:00", **blocks: Any) -> Any:
     """A provider whose blocks are jobs of Slurm."""
     providers = importlib.import_module("parsl.providers")
     launchers = importlib.import_module("parsl.launchers")
@@ -42,7 +42,7 @@ def slurm(**blocks: Any) -> Any:
     return providers.SlurmProvider(
         partition="debug",
         launcher=launchers.SrunLauncher(),
-        walltime="00:10:00",
+        walltime=walltime,
         worker_init=environment,
         **blocks,
     )
@@ -131,8 +131,8 @@ def main(where: str, gate: str, *arguments: str) -> None:
         print(f"first result after {time.monotonic() - begun_at:.2f} s", flush=True)
         held = [submit(hold, gate) for _ in range(HELD)]
         short = [submit(calls.same, number) for number in range(SHORT)]
-        print(sum(future.result() for future in short), flush=True)
-        print(*sorted(future.result() for future in held), flush=True)
+        print("sum", sum(future.result() for future in short), flush=True)
+        print("on", *sorted(future.result() for future in held), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -20,8 +21,9 @@ def command(*arguments: str) -> list[str]:
 
 
 def surroundings(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the program, which finds the tests' tasks with it."""
-    return {**environment, "PYTHONPATH": str(_TESTS)}
+    """The environment of the program, which finds the tests' tasks with it, and the same Gristmill as the tests."""
+    paths = [str(_TESTS), os.environ.get("PYTHONPATH", "")]
+    return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def start(cluster: Cluster, environment: Mapping[str, str], folder: Path, *words: str) -> Process:
@@ -37,9 +39,9 @@ def finish(program: Process) -> list[str]:
     print(printed)
     assert program.wait() == 0
     # Engines say what they will in between.
-    *_, total, hosts = printed.splitlines()
-    assert int(total) == sum(range(SHORT))
-    return hosts.split()
+    said = dict(line.partition(" ")[::2] for line in printed.splitlines())
+    assert int(said["sum"]) == sum(range(SHORT))
+    return said["on"].split()
 
 
 def agent_on(node: Node) -> int:
