@@ -113,6 +113,16 @@ def test_who_says_that_it_failed_is_believed_however_long_it_looked() -> None:
     assert pauses.after(601.0, says_failed=True) == 1.0, "it worked before it lost its client"
 
 
+def test_what_looks_in_vain_for_minutes_is_tried_no_longer_than_what_fails_at_once() -> None:
+    pauses = Pauses()
+    assert [pauses.after(121.0, says_failed=True) for _ in range(3)] == [1.0, 2.0, None]
+    pauses = Pauses()
+    waits = [pauses.after(seconds, says_failed=True) for seconds in (601, 121, 121, 121)]
+    assert waits == [1.0, 2.0, 4.0, None], "what has worked is tried once more"
+    pauses = Pauses()
+    assert len(list(iter(lambda: pauses.after(1.0), None))) == 9
+
+
 def test_the_address_that_answers_is_found() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))  # nobody listens: connections are refused

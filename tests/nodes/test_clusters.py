@@ -116,6 +116,16 @@ def lost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Has agents be refused for good; gives the file with a line for each that was started."""
+    path = tmp_path / "refused"
+    path.write_text('#!/bin/sh\necho x >>"$0.log"\necho gave up: another key >&2\nexit 77\n')
+    path.chmod(0o755)
+    monkeypatch.setattr("gristmill._nodes.command.sys.executable", str(path))
+    return tmp_path / "refused.log"
+
+
 def on_ray(ray: Ray, nodes: int | None = None) -> RayNodes:
     return RayNodes(ray, False, nodes, None, None, {"resources": {"special": 1}}, Door(), str.upper)
 
@@ -193,6 +203,17 @@ def test_tasks_fail_when_no_agent_of_ray_finds_the_program(lost: str) -> None:
         pytest.raises(StartError, match="n1: ended with exit status 1: gave up: nobody answers"),
     ):
         executor.submit(calls.nothing).result()
+
+
+def test_agents_of_ray_that_are_refused_for_good_are_not_started_again(refused: Path) -> None:
+    ray = Ray("n1", "n2")
+    with (
+        Executor(nodes=on_ray(ray)) as executor,
+        pytest.raises(StartError, match="n1: ended with exit status 77: gave up: another key"),
+    ):
+        executor.submit(calls.nothing).result()
+    assert len(refused.read_text().split()) == 2
+    assert [len(actors) for actors in ray.actors.values()] == [1, 1]
 
 
 def test_an_actor_that_ray_does_not_start_is_a_trouble(

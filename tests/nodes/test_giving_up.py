@@ -17,6 +17,12 @@ from stage import Gate, Script
 
 #: In the place of an interpreter: an agent that has looked for its client for two minutes.
 _LOST = "#!/bin/sh\necho gave up: nobody answers >&2\nexit 1\n"
+#: In the place of an interpreter: an agent that was refused for good. It notes that it was started.
+_REFUSED = """#!/bin/sh
+echo started >>"$0.log"
+echo gave up: install the same gristmill on both >&2
+exit 77
+"""
 #: In the place of ``ssh`` and of ``mpiexec -n 1``: runs what comes behind the options here.
 _SHELL = '#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift 2\nexec sh -c "$*"\n'
 _LAUNCHER = '#!/bin/sh\n[ "$1" = --version ] && exit\nshift 2\nexec "$@"\n'
@@ -64,6 +70,20 @@ def test_tasks_fail_with_the_last_words_of_agents_that_find_nobody(
         with pytest.raises(StartError, match="ended with exit status 1: gave up: nobody answers"):
             future.result()
     executor.shutdown()
+
+
+@pytest.mark.parametrize(("make", "count"), [(local, 2), (ssh, 2), (mpi, 1)])
+def test_agents_that_are_refused_for_good_are_not_started_again(
+    make: Callable[[Path, str], Placement], count: int, tmp_path: Path
+) -> None:
+    refused = tmp_path / "refused"
+    executable(refused, _REFUSED)
+    with (
+        Executor(nodes=make(tmp_path, str(refused))) as executor,
+        pytest.raises(StartError, match="exit status 77: gave up: install the same gristmill"),
+    ):
+        executor.submit(calls.nothing).result()
+    assert len(Path(f"{refused}.log").read_text().split()) == count
 
 
 def test_an_agent_on_this_machine_that_is_killed_is_started_again(gate: Gate) -> None:

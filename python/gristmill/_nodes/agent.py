@@ -10,7 +10,7 @@ import sys
 import time
 
 from gristmill._nodes import walltime
-from gristmill._nodes.command import HOST, RANK
+from gristmill._nodes.command import HOST, IN_VAIN, RANK, REFUSED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _add_times(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
-    """Runs the agent; gives its exit status: 0 when its client has finished, 1 when none came or has a use for it."""
+    """Runs the agent; gives its exit status: 0 when its client has finished, 1 when none came, 77 when refused."""
     begun_at = time.monotonic()
     if not options.join and options.listen is None:
         parser.error("name a client with --join, or an address with --listen")
@@ -146,7 +146,7 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     if join is None:
         nowhere = f"nobody answers at {', '.join(options.join)}"
         print(f"gristmill node {name}: gave up: {nowhere}", file=sys.stderr)
-        return 1
+        return IN_VAIN
     if patience is not None:
         patience = max(0.0, patience - (time.monotonic() - begun_at))
     try:
@@ -157,7 +157,7 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         parser.error(str(error))
     if why in ("idle", "refused"):
         print(f"gristmill node {name}: gave up: {trouble}", file=sys.stderr)
-        return 1
+        return IN_VAIN if why == "idle" else REFUSED
     return 0
 
 

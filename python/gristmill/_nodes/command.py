@@ -9,6 +9,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+#: What an agent ends with that found no client, or lost it: the next one may do better.
+IN_VAIN = 1
+#: What it ends with when it was refused for good: another key, version or Python, or no worker starts. Every other one
+#: would be, too. A number that shells, ``ssh`` and launchers do not use themselves, and pass on.
+REFUSED = 77
+
 #: Stands for the node's host name in what it is called, and for the number of its rank.
 HOST, RANK = "%h", "%r"
 

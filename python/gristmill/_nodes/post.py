@@ -7,20 +7,19 @@ import os
 import subprocess
 import time
 
+from gristmill._nodes.command import IN_VAIN, REFUSED
 from gristmill._nodes.pauses import Pauses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-#: The exit status of an agent that found no client, lost it, or was refused; launchers and ``ssh`` pass it on.
-_IN_VAIN = 1
 #: How much of what a process says is kept to tell why it ended, bytes.
 _WORDS_MAX = 2000
 
 
 class Post:
-    """A command that is to run until it is told to end, and is started again when it ends before.
+    """A command that is to run until it is told to end, and is started again when it ends before, unless in vain.
 
     :param name: what it is called.
     :param command: its words, or what gives them each time.
@@ -49,10 +48,12 @@ class Post:
         self.due_at: float | None = 0.0
         #: What went wrong last; empty if nothing did.
         self.trouble = ""
+        #: Whether it said that every other try would end the same way.
+        self.is_refused = False
 
     @property
     def is_left_alone(self) -> bool:
-        """Whether it failed too often to be started again."""
+        """Whether it failed too often, or for good, and is not started again."""
         return self.process is None and self.due_at is None
 
     def start(self) -> bool:
@@ -107,10 +108,13 @@ class Post:
         words = self._words.decode(errors="replace").strip()
         how = f"signal {-status}" if status < 0 else f"exit status {status}"
         said = f"ended with {how}: {words}" if words else f"ended with {how}"
-        self._plan(said, says_failed=status == _IN_VAIN)
+        self.is_refused = status == REFUSED
+        self._plan(said, says_failed=status == IN_VAIN)
 
     def _plan(self, trouble: str, says_failed: bool = False) -> None:
         self.trouble = trouble
+        if self.is_refused:
+            return
         now = time.monotonic()
         pause = self._pauses.after(now - self._began_at, says_failed)
         if pause is not None:

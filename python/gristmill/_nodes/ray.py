@@ -92,7 +92,7 @@ class Seat:
             _log.info("%s has no agent: %s", self.host, trouble)
         self.trouble = trouble
         if is_left_alone:
-            _log.warning("%s is left alone, its agent failed too often: %s", self.host, trouble)
+            _log.warning("%s is left alone, its agent fails: %s", self.host, trouble)
             self.leave()
 
     def _note_pending(self, now: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 
@@ -67,7 +68,7 @@ class Scaler:
         self._period_s = period_s
         self._told = told
         # However many blocks come to nothing, another one may not.
-        self._pauses = Pauses(failures_max=1 << 30)
+        self._pauses = Pauses(failures_max=1 << 30, span_max_s=math.inf)
         self._wanted = 0
         self._submit_at = 0.0
         self._ends = threading.Event()

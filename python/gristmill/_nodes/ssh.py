@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from gristmill._nodes.door import Door
     from gristmill._nodes.groups import Group
 
-#: Nobody is there to type a password; a connection that is dead is noticed after half a minute.
+#: Nobody is there to type a password; a host that does not answer, or no more, is noticed after half a minute: what
+#: lasts longer would count as a connection that was there.
 _OPTIONS = (
     "-T",
     "-o",
     "BatchMode=yes",
+    "-o",
+    "ConnectTimeout=30",
     "-o",
     "ServerAliveInterval=10",
     "-o",

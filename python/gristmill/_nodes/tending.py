@@ -33,7 +33,7 @@ class Tender:
 
     :param posts: what is to run where.
     :param is_over: whether nothing needs to run any more.
-    :param abandoned: called with a sentence when all are left alone, because they failed too often.
+    :param abandoned: called with a sentence when all are left alone, because they failed too often or for good.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Tender:
             return [post.process for post in self._posts if post.process is not None]
 
     def is_left_alone(self) -> bool:
-        """Whether everything failed too often to be started again."""
+        """Whether everything failed too often, or for good, and is not started again."""
         with self._lock:
             return all(post.is_left_alone for post in self._posts)
 
@@ -164,11 +164,14 @@ class Tender:
                 self._note(post)
 
     def _note(self, post: Post) -> None:
-        """Says that something was lost, and more loudly that it is given up."""
+        """Says that something was lost, and more loudly that it is given up: all that failed is said again with it."""
         if not post.is_left_alone:
             _log.info("%s is started again: %s", post.name, post.trouble)
             return
-        _log.warning("%s is left alone, it failed too often: %s", post.name, post.trouble)
+        if post.is_refused:  # who has refused it, or the agent itself, has said so
+            _log.info("%s is left alone, it was refused for good: %s", post.name, post.trouble)
+        else:
+            _log.warning("%s is left alone, it failed too often: %s", post.name, post.trouble)
         if all(one.is_left_alone for one in self._posts):
             text = "; ".join(f"{one.name} {one.trouble}" for one in self._posts)
             threading.Thread(target=self._abandoned, args=(text,), daemon=True).start()
