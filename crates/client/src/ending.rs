@@ -50,11 +50,17 @@ impl Client {
         }
     }
 
-    /// Waits until every task is final and every process gone; false when `limit` has passed.
+    /// Waits until every task is final, peers know that nothing more comes, and every process is gone; false when `limit` has
+    /// passed.
     pub fn wait_for_end(&self, limit: Duration) -> bool {
         let start = Instant::now();
         let is_over = |inner: &Inner| inner.has_ended || inner.tree.was_told_to_end();
         if !self.wait_until(&[], limit, is_over) {
+            return false;
+        }
+        let left = limit.saturating_sub(start.elapsed());
+        let has_left = |inner: &Inner| !inner.lanes.links.is_leaving(inner.lanes.now());
+        if !self.wait_until(&[], left, has_left) {
             return false;
         }
         let left = limit.saturating_sub(start.elapsed());

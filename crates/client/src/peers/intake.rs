@@ -61,6 +61,10 @@ pub enum PeerNews {
 /// Bytes that gather, in a loop of submits, before they are handed over: about two hundred small tasks.
 const PASSING_SIZE: usize = 8 << 10;
 
+/// How long peers may take to close their ends once they were told that nothing more comes, nanoseconds: longer than any
+/// network takes, and shorter than the silence after which they end by themselves.
+const LEAVE_NS: u64 = 1_000_000_000;
+
 /// What an engine with links does with them.
 pub trait LinkWork: LinkHome {
     /// Takes a link in; tasks go there from now on.
@@ -146,7 +150,10 @@ pub trait LinkWork: LinkHome {
         self.port_mut().forget_told(peer);
         let (name, text) = (link.name, text.to_owned());
         let had_workers = link.pulse.last.workers > 0;
-        self.tell_news(PeerNews::Gone { peer, name, text, how, had_workers });
+        // Nobody needs to know who has left where this side has.
+        if !link.is_ending {
+            self.tell_news(PeerNews::Gone { peer, name, text, how, had_workers });
+        }
     }
 
     /// Takes no more tasks of peers, and gives back what has not started.
@@ -192,9 +199,18 @@ pub trait LinkWork: LinkHome {
         }
     }
 
-    /// Tells all peers that nothing more will come.
+    /// Tells all peers that nothing more will come. They close their ends then: this side's waits for that, since a
+    /// connection that is closed while something comes over it drops what is under way.
     fn end_links(&mut self, text: &str) {
-        self.say_to_all(&Control::End { text: text.to_owned() });
+        let now = self.port().now();
+        self.links_mut().leave_until_ns = now.saturating_add(LEAVE_NS);
+        for peer in self.links().peers() {
+            let Some(link) = self.links_mut().get_mut(peer) else { continue };
+            if !std::mem::replace(&mut link.is_ending, true) {
+                self.port_mut().say(peer, &Control::End { text: text.to_owned() });
+            }
+        }
+        self.flush_links(now);
     }
 
     /// Tells all peers something, which leaves at once.

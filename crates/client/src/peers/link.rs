@@ -131,11 +131,16 @@ pub struct Link {
     pub is_readable: bool,
     /// The system took only a part: it is watched for room.
     pub waits_for_room: bool,
+    /// This side has said its last word.
+    pub is_ending: bool,
     /// Blobs that the other end is given.
     pub feeds: Feeds,
     /// Bytes of blobs that had to do with it.
     pub traffic: BlobTraffic,
     channel: Option<Box<dyn Channel + Send>>,
+    /// Why the connection takes nothing more. What has come over it is read first: the last word of the other end, which
+    /// closes behind it, may be there.
+    unsendable: Option<LinkError>,
     session: Session<Vec<u8>>,
     sizes: LinkSizes,
     /// Messages that are to leave.
@@ -186,9 +191,11 @@ impl Link {
             is_held: false,
             is_readable: true,
             waits_for_room: false,
+            is_ending: false,
             feeds: Feeds::default(),
             traffic: BlobTraffic::default(),
             channel: Some(channel),
+            unsendable: None,
             session: Session::new(sizes.session),
             sizes,
             out: Vec::new(),
@@ -229,7 +236,13 @@ impl Link {
 
     /// Gives the connection up.
     pub fn disconnect(&mut self) -> Option<Box<dyn Channel + Send>> {
+        self.unsendable = None;
         self.channel.take()
+    }
+
+    /// Whether there is a connection that takes nothing more, and may have something to be read.
+    pub fn is_unsendable(&self) -> bool {
+        self.unsendable.is_some()
     }
 
     /// The connection.
@@ -245,8 +258,20 @@ impl Link {
         self.out.len() + unsent.max(self.session.unacknowledged_bytes()) > self.sizes.congested
     }
 
-    /// Hands over what is to leave, and pieces of blobs behind it; says whether the system took it all.
-    pub fn flush(&mut self) -> Result<Flushed, LinkError> {
+    /// Hands over what is to leave, and pieces of blobs behind it; says whether the system took it all. Where it takes nothing
+    /// more [`Self::receive`] says so once everything was read.
+    pub fn flush(&mut self) -> Flushed {
+        if self.unsendable.is_some() {
+            return Flushed::Some;
+        }
+        self.try_flush().unwrap_or_else(|error| {
+            self.unsendable = Some(error);
+            self.is_readable = true;
+            Flushed::Some
+        })
+    }
+
+    fn try_flush(&mut self) -> Result<Flushed, LinkError> {
         let mut flushed = self.hand_over()?;
         for turn in 0..=FEEDS_TURN {
             if flushed == Flushed::Some || !self.has_room_for_blobs() {
@@ -366,7 +391,12 @@ impl Link {
     pub fn receive(&mut self, chunk: &mut Vec<u8>) -> Result<bool, LinkError> {
         loop {
             let Some(channel) = &mut self.channel else { return Ok(false) };
-            let Some(head) = channel.receive(chunk)? else { return Ok(false) };
+            let came = match channel.receive(chunk)? {
+                // It may have spared itself a look for more.
+                None if self.unsendable.is_some() => channel.receive(chunk)?,
+                came => came,
+            };
+            let Some(head) = came else { return self.unsendable.take().map_or(Ok(false), Err) };
             if self.session.accept(&head, chunk.len())? != Arrival::Fresh {
                 continue;
             }

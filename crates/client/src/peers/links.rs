@@ -97,6 +97,8 @@ pub struct Links {
     pub waits_for_room: bool,
     /// Something that came was left where the sleeper may not see it.
     pub has_more: bool,
+    /// Until when peers that were told that nothing more comes may close their ends, monotonic nanoseconds.
+    pub leave_until_ns: u64,
     /// This engine is a lease's: tasks come over links, and its workers are here.
     pub is_lease: bool,
     /// Where whoever sleeps is told what is ready.
@@ -122,6 +124,7 @@ impl Links {
             waits_for_room: false,
             has_told_surplus: false,
             has_more: false,
+            leave_until_ns: 0,
             is_lease,
             ready: Vec::new(),
             chunk: Vec::new(),
@@ -166,6 +169,12 @@ impl Links {
     #[inline]
     pub fn is_used(&self) -> bool {
         !self.links.is_empty()
+    }
+
+    /// Whether some peer may not know yet that nothing more comes.
+    pub fn is_leaving(&self, now: u64) -> bool {
+        let mut links = self.links.iter().flatten();
+        now < self.leave_until_ns && links.any(|link| link.is_ending && link.is_connected())
     }
 
     /// The numbers among which all links are.

@@ -25,9 +25,12 @@ pub(super) trait Upkeep: LinkHome {
         }
     }
 
-    /// A link broke: another connection may come, unless what it carried was wrong.
+    /// A link broke: another connection may come, unless what it carried was wrong, or this side has nothing more to say.
     fn link_failed(&mut self, peer: PeerId, error: &LinkError) {
         let text = error.to_string();
+        if self.links().get(peer).is_some_and(|link| link.is_ending) {
+            return self.peer_gone(peer, &text, Departure::Ended);
+        }
         if !error.can_resume() {
             return self.peer_gone(peer, &text, Departure::Lost);
         }
@@ -115,15 +118,14 @@ pub(super) trait Upkeep: LinkHome {
     fn flush_link(&mut self, peer: PeerId, now: u64) {
         let Some(link) = self.links_mut().get_mut(peer) else { return };
         let waited = link.waits_for_room;
-        let flushed = match link.flush() {
-            Ok(flushed) => flushed,
-            Err(error) => return self.link_failed(peer, &error),
-        };
+        let flushed = link.flush();
         let waits = flushed == Flushed::Some && link.is_connected();
         link.waits_for_room = waits;
-        let is_free = link.is_held && link.is_connected() && !link.is_congested();
+        let has_more = link.is_unsendable();
+        let is_free = link.is_held && link.is_connected() && !has_more && !link.is_congested();
         link.is_held &= !is_free;
         self.links_mut().waits_for_room |= waits;
+        self.links_mut().has_more |= has_more;
         if waits != waited {
             self.links().watch(peer);
         }

@@ -2,6 +2,8 @@
 
 mod engine;
 mod honest;
+#[cfg(test)]
+mod leaving;
 mod liar;
 mod siege;
 mod wire;

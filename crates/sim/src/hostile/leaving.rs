@@ -1,0 +1,67 @@
+//! What is heard of a peer that leaves: its last word, although its connection ends right behind it.
+
+use gristmill_client::{LinkWork, Links, NewLink};
+use gristmill_wire::PeerId;
+use gristmill_wire::peer::{Control, Grant};
+
+use super::engine::Engine;
+use super::wire::{Wire, wire};
+
+/// Longer than a test.
+const EXPIRY_NS: u64 = 1_000_000_000;
+
+fn new_link(name: &str, wire: Wire) -> NewLink {
+    NewLink {
+        name: name.to_owned(),
+        channel: Box::new(wire),
+        beat_ns: EXPIRY_NS,
+        expiry_ns: EXPIRY_NS,
+        grant: Grant::NOTHING,
+        labels: String::new(),
+    }
+}
+
+/// A lease's engine, and the client's end of its link.
+fn lease() -> (Engine, Links) {
+    let (here, there) = wire();
+    let mut engine = Engine::new(true);
+    engine.attach(new_link("client", here));
+    let mut client = Links::new(None, false);
+    client.insert(new_link("lease", there), 0);
+    (engine, client)
+}
+
+#[test]
+fn a_last_word_is_heard_although_nothing_can_be_said_to_its_sender_any_more() {
+    let (mut engine, mut client) = lease();
+    let link = client.get_mut(PeerId(0)).expect("it was just taken in");
+    Control::End { text: "the client has finished".to_owned() }.write(&mut link.out);
+    let _ = link.flush();
+    drop(client);
+    // Something leaves before anybody looks at what has come.
+    engine.drain_guests("the node is over");
+    engine.turn();
+    assert_eq!(engine.endings, ["the client has finished"]);
+}
+
+#[test]
+fn a_peer_that_was_lost_without_a_word_may_come_again() {
+    let (mut engine, client) = lease();
+    drop(client);
+    engine.drain_guests("the node is over");
+    engine.turn();
+    assert!(engine.endings.is_empty());
+    let link = engine.lanes.links.get(PeerId(0)).expect("it is kept");
+    assert!(!link.is_connected(), "another connection may come");
+}
+
+#[test]
+fn an_engine_that_ends_waits_for_a_peer_to_close_its_end() {
+    let (mut engine, client) = lease();
+    engine.end_links("the node is over");
+    assert!(engine.lanes.links.is_leaving(engine.lanes.now));
+    drop(client);
+    engine.turn();
+    assert!(!engine.lanes.links.is_leaving(engine.lanes.now));
+    assert!(engine.endings.is_empty(), "it has left itself");
+}
