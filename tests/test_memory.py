@@ -69,11 +69,20 @@ def _limit_address_space(extra: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (used + extra, used + extra))
 
 
+def _limit_data(extra: int) -> None:
+    """As in the documentation of leases, but as small as it can be."""
+    with open("/proc/self/status") as status:
+        words = next(line for line in status if line.startswith("VmData:")).split()
+    limit = int(words[1]) * 1024 + extra
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
 @pytest.mark.parametrize("start", ["fork", "spawn"])
-def test_a_task_beyond_its_address_space_has_a_memory_error(
-    make_executor: MakeExecutor, start: str
+@pytest.mark.parametrize("limit", [_limit_address_space, _limit_data])
+def test_a_task_beyond_the_limit_of_its_worker_has_a_memory_error(
+    make_executor: MakeExecutor, limit: Callable[[int], None], start: str
 ) -> None:
-    executor = make_executor(1, initializer=_limit_address_space, initargs=(64 << 20,), start=start)
+    executor = make_executor(1, initializer=limit, initargs=(64 << 20,), start=start)
     worker = executor.submit(calls.pid).result()
     assert isinstance(executor.submit(bytearray, 256 << 20).exception(), MemoryError)
     caught = executor.submit(_catch_memory_error, 256 << 20)

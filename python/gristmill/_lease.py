@@ -44,6 +44,7 @@ class Lease(Executor):
     :param workers: of each node; all that it offers if not given. These three are what is needed: a node that has less
         gives nothing, what others have is waited for, and if all nodes have less tasks fail with ``StartError``.
     :param memory: what tasks may ask for together, bytes or a text such as ``"64GB"``, of each node; all if not given.
+        Nobody else is given it meanwhile. It is no limit for what tasks use.
     :param gpus: GPUs that tasks may ask for, of each node; all that are found if not given.
     :param seconds: for how long; until it is released if not given. On nodes its time begins when the first of them
         grants it. When it is over what runs is killed, and every task that has not ended fails with ``LeaseExpired``.
