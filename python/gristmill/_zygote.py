@@ -17,7 +17,7 @@ import sys
 import warnings
 
 # The module `signal` is enumerations around this one.
-from _signal import signal  # type: ignore[import-not-found]
+from _signal import SIG_IGN, SIGTERM, signal  # type: ignore[import-not-found]
 
 from gristmill import _functions as _functions  # needed by every worker, so loaded before the fork
 from gristmill import _native, _threads, _world
@@ -41,6 +41,10 @@ _OFTEN_NEEDED = (
 )
 
 
+#: Set by a node agent. Batch systems that end a job tell every process of it; there the agent decides.
+_NODE = "GRISTMILL_NODE"
+
+
 def main() -> None:
     """Serves a keeper until it hangs up, or runs as one worker if the command line names it."""
     cores = _native.cpu_count()
@@ -52,6 +56,8 @@ def main() -> None:
         _world.settle(world)
         _work((slot, epoch), (3, 4, 5), world, cores, lambda: None)
     world = _world.enter(_read_all(7))
+    if _NODE in os.environ:
+        signal(SIGTERM, SIG_IGN)  # workers are forked deaf, and choose for themselves
     _leave_if_threaded(world)
     zygote = _native.Zygote(3)
     gc.collect()
@@ -100,6 +106,8 @@ def _work(
     try:
         os.environ["GRISTMILL_WORKER"] = f"{slot}.{epoch}.{os.environ.get('GRISTMILL_TREE', '')}"
         signal(_native.INTERRUPT_SIGNAL, _on_interrupt)
+        if _NODE in os.environ:
+            _native.outlast_end()
         _bind(slot)
         _native.serve(memory, slot, _spin_us(world, slot, cores), lambda: _initialize(world, tell))
         code = 0

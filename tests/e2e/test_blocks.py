@@ -104,6 +104,27 @@ def state(slurm: Slurm, job: str) -> str:
     return next(word.partition("=")[2] for word in words if word.startswith("JobState="))
 
 
+def test_tasks_of_a_job_that_is_cancelled_finish(
+    nodes: Cluster, slurm: Slurm, folder: Path, gate: Gate
+) -> None:
+    with start(nodes, slurm, folder, "rest", gate.path, "simple") as program:
+        go_on(program, slurm)
+        gate.wait_entered()
+        gate.wait_entered()
+        jobs = slurm.jobs()
+        victim = min(jobs)
+        slurm.run(["scancel", victim])
+        # It has told every process of the job by then.
+        until(lambda: slurm.jobs()[victim] == "COMPLETING")
+        gate.close()
+        assert {told(program), told(program)} == jobs.keys()
+        until(lambda: not slurm.jobs())
+        go_on(program, slurm)
+        assert told(program) not in jobs
+        finish(program)
+    until(lambda: not slurm.jobs())
+
+
 @pytest.mark.parametrize("strategy", ["simple", "htex_auto_scale"])
 def test_jobs_come_with_tasks_and_idle_ones_go(
     nodes: Cluster, slurm: Slurm, folder: Path, gate: Gate, strategy: str

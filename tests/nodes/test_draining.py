@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 
@@ -59,6 +60,42 @@ def test_a_node_that_has_lost_its_leash_waits_for_nothing(
     assert agent.wait() == 0
     with pytest.raises(WorkerLost):
         held.result()
+
+
+def test_what_runs_finishes_although_every_process_of_its_node_is_told_to_end(
+    make_nodes: MakeNodes, gate: Gate
+) -> None:
+    executor, placement = make_nodes(1, 2)
+    held = [executor.submit(calls.enter, gate.path, number) for number in range(2)]
+    gate.wait_entered()
+    gate.wait_entered()
+    (agent,) = placement.agents
+    # As Slurm does for a job that is cancelled, or whose time is over.
+    for process in descent(agent.pid):
+        os.kill(process, signal.SIGTERM)
+    gate.open(2)
+    assert [future.result() for future in held] == [0, 1], "without any budget"
+
+
+def test_what_a_task_starts_on_a_node_can_be_told_to_end(make_nodes: MakeNodes) -> None:
+    executor, _ = make_nodes(1, 1)
+    assert executor.submit(end_of_program).result() == -signal.SIGTERM
+    assert executor.submit(end_of_fork).result() == signal.SIGTERM
+
+
+def end_of_program() -> int:
+    with subprocess.Popen(["sleep", "3600"]) as program:
+        program.terminate()
+        return program.wait()
+
+
+def end_of_fork() -> int:
+    process = os.fork()
+    if not process:
+        while True:
+            signal.pause()
+    os.kill(process, signal.SIGTERM)
+    return os.WTERMSIG(os.waitpid(process, 0)[1])
 
 
 class ShortLived(LocalNodes):

@@ -104,6 +104,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(future::make_app_future_type, module)?)?;
     module.add_function(wrap_pyfunction!(engine::finish_all, module)?)?;
     module.add_function(wrap_pyfunction!(serve::become_a_worker, module)?)?;
+    module.add_function(wrap_pyfunction!(serve::outlast_end, module)?)?;
     module.add_function(wrap_pyfunction!(serve::serve, module)?)?;
     module.add_function(wrap_pyfunction!(serve::is_interrupted, module)?)?;
     module.add_class::<nested::Ticket>()?;

@@ -33,6 +33,12 @@ pub fn become_a_worker(
     become_worker(&setup).map_err(|error| PyOSError::new_err(error.to_string()))
 }
 
+/// Has this worker go on when it is told to end, as batch systems do with all processes of a job: its agent is told, too.
+#[pyfunction]
+pub fn outlast_end() {
+    gristmill_sync::signals::outlast_end();
+}
+
 /// Runs `initialize`, says so to the client, and works until told to stop. `memory` is the segment, the arena and the client's
 /// event. Without `spin_us` the worker never polls.
 ///

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from gristmill._nodes.share import Share
 
+#: Says to workers that they are on a node, and on which.
+_VARIABLE = "GRISTMILL_NODE"
 #: How long an agent looks for a client before it gives up, seconds: longer than a program takes to start.
 _PATIENCE_S = 120.0
 #: How long tasks may finish once an agent is to end, seconds: batch systems give 30 to jobs that they end. Whoever held
@@ -218,7 +220,7 @@ def _serve(
             where = f"listens at {address}" if address else f"joins {', '.join(join)}"
             print(f"gristmill node {name}: {where}", file=sys.stderr, flush=True)
 
-    os.environ.update(part.environment)
+    os.environ.update({**part.environment, _VARIABLE: name})
     return _native.run_agent(
         key,
         join=join,
