@@ -195,4 +195,6 @@ fn stand(
         look(board).troubles.clone_from(&porter.troubles);
         reception.sleep(now, u64::MAX);
     }
+    // A node that was asked for a lease may have granted it by now.
+    reception.close();
 }

@@ -96,6 +96,11 @@ impl LinkError {
     pub fn can_resume(&self) -> bool {
         matches!(self, Self::Channel(_))
     }
+
+    /// Whether the other end has closed the connection in order: it has nothing more to say, and will not come again.
+    pub fn is_end(&self) -> bool {
+        matches!(self, Self::Channel(ChannelError::Closed { .. }))
+    }
 }
 
 /// One link.

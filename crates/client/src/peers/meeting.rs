@@ -127,6 +127,15 @@ impl Meeting {
         }
     }
 
+    /// Ends it in order: what the other end has granted meanwhile is given back.
+    pub fn close(self) {
+        if let Stage::Talking(mut channel) = self.stage {
+            channel.close();
+            // Whoever does not take that finds out by silence.
+            let _ = channel.flush();
+        }
+    }
+
     /// What to watch; `None` when it is over.
     #[must_use]
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -220,6 +229,14 @@ mod tests {
                 Step::Waiting | Step::Open => {}
             }
         }
+    }
+
+    #[test]
+    fn who_was_met_learns_that_nothing_comes_of_it() {
+        let (meeting, mut channel) = open();
+        meeting.close();
+        let ended = channel.receive(&mut Vec::new()).expect_err("nothing more comes");
+        assert!(matches!(ended, gristmill_transport::ChannelError::Closed { .. }), "{ended}");
     }
 
     fn message() -> Vec<u8> {

@@ -142,6 +142,11 @@ impl Reception {
         let _ = self.sleeper.sleep(&mut Vec::new(), Some(Duration::from_nanos(limit)));
     }
 
+    /// Meets nobody any more: whoever was met learns that nothing comes of it.
+    pub fn close(&mut self) {
+        self.meetings.drain().for_each(|(_, talk)| talk.meeting.close());
+    }
+
     fn accept(&mut self, host: &mut impl Host, now: u64) {
         if self.is_full {
             self.hear_listener(true);

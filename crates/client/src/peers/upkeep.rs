@@ -25,10 +25,10 @@ pub(super) trait Upkeep: LinkHome {
         }
     }
 
-    /// A link broke: another connection may come, unless what it carried was wrong, or this side has nothing more to say.
+    /// A link broke: another connection may come, unless what it carried was wrong, or one side has nothing more to say.
     fn link_failed(&mut self, peer: PeerId, error: &LinkError) {
         let text = error.to_string();
-        if self.links().get(peer).is_some_and(|link| link.is_ending) {
+        if error.is_end() || self.links().get(peer).is_some_and(|link| link.is_ending) {
             return self.peer_gone(peer, &text, Departure::Ended);
         }
         if !error.can_resume() {

@@ -1,19 +1,20 @@
 //! What is heard of a peer that leaves: its last word, although its connection ends right behind it.
 
 use gristmill_client::{LinkWork, Links, NewLink};
+use gristmill_transport::{Channel, Flushed, pair};
 use gristmill_wire::PeerId;
 use gristmill_wire::peer::{Control, Grant};
 
 use super::engine::Engine;
-use super::wire::{Wire, wire};
+use super::wire::wire;
 
 /// Longer than a test.
 const EXPIRY_NS: u64 = 1_000_000_000;
 
-fn new_link(name: &str, wire: Wire) -> NewLink {
+fn new_link(name: &str, channel: impl Channel + Send + 'static) -> NewLink {
     NewLink {
         name: name.to_owned(),
-        channel: Box::new(wire),
+        channel: Box::new(channel),
         beat_ns: EXPIRY_NS,
         expiry_ns: EXPIRY_NS,
         grant: Grant::NOTHING,
@@ -64,4 +65,15 @@ fn an_engine_that_ends_waits_for_a_peer_to_close_its_end() {
     engine.turn();
     assert!(!engine.lanes.links.is_leaving(engine.lanes.now));
     assert!(engine.endings.is_empty(), "it has left itself");
+}
+
+#[test]
+fn a_lease_ends_with_a_connection_that_its_client_closes_in_order() {
+    let (here, mut there) = pair().expect("descriptors");
+    let mut engine = Engine::new(true);
+    engine.attach(new_link("client", here));
+    there.close();
+    assert_eq!(there.flush().expect("it is open"), Flushed::All);
+    engine.turn();
+    assert_eq!(engine.endings.len(), 1, "no other connection is waited for");
 }
