@@ -137,6 +137,11 @@ impl Bundles {
         Ok(self.insert(bytes, parts))
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
     /// The bundle that a payload stands for.
     pub fn get(&self, block: Block) -> &Arc<Bundle> {
         let place = usize::try_from(block.offset).unwrap_or(usize::MAX);

@@ -8,6 +8,7 @@ use gristmill_keeper::{Commands, Events, KeeperOptions, LaunchError, launch};
 use gristmill_shm::{ClientArena, Window};
 use gristmill_wire::{FunctionId, TaskId};
 
+use crate::blobs::BlobWork as _;
 use crate::inner::{Inner, Shared};
 use crate::outcome::{Ended, TagTimes, TaskLook};
 use crate::peers::LinkWork;

@@ -4,6 +4,7 @@ use gristmill_core::Payload;
 use gristmill_shm::{Record, Words};
 use gristmill_wire::{ANSWER_WORDS, AnswerFrame, FrameError, Kind, PayloadKind, SlotId, TaskId};
 
+use crate::blobs::BlobWork as _;
 use crate::inner::Inner;
 use crate::lanes::{Lanes, Order};
 use crate::lead::Leader;

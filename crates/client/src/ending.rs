@@ -3,6 +3,7 @@
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
+use crate::blobs::BlobWork as _;
 use crate::client::{ANSWER_LIMIT, Client};
 use crate::inner::Inner;
 use crate::peers::LinkWork;

@@ -11,6 +11,7 @@ use gristmill_sync::barrier::BarrierMode;
 use gristmill_transport::{Sleeper, Waker};
 use gristmill_wire::TaskId;
 
+use crate::blobs::BlobWork as _;
 use crate::bundle::Encoded;
 use crate::lanes::Lanes;
 use crate::lead::Lead;
@@ -143,14 +144,7 @@ impl Inner {
     #[inline]
     pub fn settle_arena(&mut self) {
         while let Some(block) = self.core.freed_blocks().pop() {
-            if let Some(named) = self.lanes.bundles.remove(block) {
-                match named.far() {
-                    Some(far) => self.let_far_go(&named, far),
-                    None => self.lanes.giving.release_all(&named),
-                }
-                // At once: a task that names the same blob may be on its way next.
-                self.obey_spread();
-            }
+            self.drop_bundle(block);
         }
         if self.lanes.has_releases() {
             self.lanes.tell_releases();

@@ -39,7 +39,10 @@ mod wait;
 mod watcher;
 
 pub use batch::{CallBatch, Pending, Taken};
-pub use blobs::{BlobOptions, BlobTraffic};
+pub use blobs::{
+    BlobHome, BlobLook, BlobOptions, BlobParts, BlobPort, BlobSizes, BlobTables, BlobTraffic,
+    BlobWork, DepotLine, Gate, Rest, Returned, Warden,
+};
 pub use bundle::Encoded;
 pub use client::Client;
 pub use functions::Functions;

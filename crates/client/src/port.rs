@@ -13,6 +13,7 @@ use gristmill_wire::{
     SlotId, TASK_WORDS, TaskFlags, TaskFrame, TaskId, pack_places, padded_size,
 };
 
+use crate::blobs::BlobPort as _;
 use crate::bundle::Bundles;
 use crate::lanes::{Lane, Lanes, Order, handle, split_handle};
 use crate::peers::{LinkPort, Sending};
@@ -297,7 +298,7 @@ impl Port for Lanes {
     }
 
     fn holders(&self, payload: &Payload, near: PeerId) -> Holders {
-        self.blob_holders(payload, near)
+        self.blob_look().holders(payload, near)
     }
 
     fn stop_at_peer(&mut self, peer: PeerId, task: TaskId, attempt: Attempt, grace_ns: u64) {

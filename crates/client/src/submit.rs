@@ -6,7 +6,7 @@ use gristmill_core::{Core, Origin, Payload, Submission, SubmitError, TaskOptions
 use gristmill_shm::BlockPart;
 use gristmill_wire::{BlobName, FunctionId, TaskId};
 
-use crate::blobs::{names_of, with_names};
+use crate::blobs::{BlobPort as _, BlobSizes, BlobWork as _, names_of, with_names};
 use crate::client::Client;
 use crate::inner::Inner;
 use crate::lanes::{Lanes, handle};
@@ -40,7 +40,8 @@ impl Client {
     pub fn submit(&self, call: &Call<'_>) -> Result<TaskId, SubmitError> {
         // Whoever submits pays for the hash, and holds nobody up.
         let has_nodes = !call.parts.is_empty() && self.shared().sleeper.is_some();
-        let names = if has_nodes { names_of(call.parts) } else { Vec::new() };
+        let names =
+            if has_nodes { names_of(call.parts, BlobSizes::default().min) } else { Vec::new() };
         let mut inner = self.lock();
         let task = inner.submit(call, names, Origin::External, 0)?;
         if call.views {
@@ -77,7 +78,8 @@ impl Inner {
             (Payload::copy_from(call.payload), call.options)
         } else {
             named = with_names(call.options, &names);
-            (self.lanes.take_arguments(call, names), named.as_ref())
+            let parts = call.parts.to_vec();
+            (self.lanes.blobs().take_arguments(call.payload, parts, names), named.as_ref())
         };
         let submission = Submission {
             function: call.function,
@@ -90,7 +92,7 @@ impl Inner {
         };
         let task = self.accept(call.function, |core, lanes| core.submit(submission, now, lanes));
         if !call.parts.is_empty() {
-            self.obey_spread();
+            self.spread_blobs();
         }
         task
     }

@@ -7,6 +7,7 @@ use gristmill_core::Load;
 use gristmill_sync::futex::Woken;
 use gristmill_wire::TaskId;
 
+use crate::blobs::BlobWork as _;
 use crate::client::Client;
 use crate::inner::Inner;
 use crate::lanes::Watch;

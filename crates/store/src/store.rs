@@ -369,6 +369,19 @@ impl Store {
         gone
     }
 
+    /// How many blobs in memory are of no use, and how many are used, pinned or on their way.
+    #[must_use]
+    pub fn use_counts(&self) -> (usize, usize) {
+        let state = self.lock();
+        let is_unused = |blob: &&Blob| {
+            blob.pins == 0 && matches!(&blob.place, Place::Here(part) if part.is_sole())
+        };
+        let is_on_disk = |blob: &&Blob| blob.pins == 0 && matches!(blob.place, Place::OnDisk(_));
+        let unused = state.blobs.values().filter(is_unused).count();
+        let on_disk = state.blobs.values().filter(is_on_disk).count();
+        (unused, state.blobs.len() - unused - on_disk)
+    }
+
     /// What it holds.
     #[must_use]
     pub fn counts(&self) -> StoreCounts {

@@ -6,9 +6,6 @@ use gristmill_shm::BlockPart;
 use gristmill_wire::Digest;
 use gristmill_wire::peer::Piece;
 
-/// Bytes of a piece: what a slow link takes in a few milliseconds, so that tasks get in between.
-const PIECE_SIZE: u64 = 128 << 10;
-
 /// One blob.
 #[derive(Debug)]
 struct Feed {
@@ -45,11 +42,11 @@ impl Feeds {
         self.0.retain(|feed| feed.digest != digest);
     }
 
-    /// Appends the next piece; gives its bytes. `None`: there is nothing to give.
-    pub fn next_piece(&mut self, out: &mut Vec<u8>) -> Option<u64> {
+    /// Appends the next piece, of so many bytes at most; gives its bytes. `None`: there is nothing to give.
+    pub fn next_piece(&mut self, out: &mut Vec<u8>, size_max: usize) -> Option<u64> {
         let mut feed = self.0.pop_front()?;
         let left = feed.part.range().size.saturating_sub(feed.offset);
-        let count = left.min(PIECE_SIZE);
+        let count = left.min(size_max as u64);
         let size = usize::try_from(count).unwrap_or(0);
         Piece::write(out, (feed.digest, feed.offset), size, |space| {
             let _all = feed.part.read_at(feed.offset, space);
@@ -83,7 +80,7 @@ mod tests {
         );
         let (mut order, mut count) = (Vec::new(), [0; 3]);
         let mut out = Vec::new();
-        while feeds.next_piece(&mut out).is_some() {
+        while feeds.next_piece(&mut out, 128 << 10).is_some() {
             let (kind, body) = Messages::new(&out).next().expect("one").expect("whole");
             assert_eq!(kind, MessageKind::Piece);
             let piece = Piece::read(body).expect("it decodes");

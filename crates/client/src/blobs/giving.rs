@@ -1,16 +1,14 @@
 //! What a program's client has to give: the blobs that its tasks name, and the plan of who gets them from whom.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 
 use gristmill_core::Payload;
 use gristmill_shm::BlockPart;
 use gristmill_store::Spread;
 use gristmill_wire::{BlobName, Digest, PeerId};
 
+use super::parts::BlobParts;
 use crate::bundle::Bundle;
-use crate::lanes::Lanes;
-use crate::submit::Call;
 
 /// A blob that tasks name.
 #[derive(Debug, Default)]
@@ -28,7 +26,7 @@ pub(crate) struct Giving {
     pub spread: Spread,
     held: HashMap<Digest, Held>,
     /// Where nodes give blobs to other nodes.
-    pub addresses: HashMap<PeerId, SocketAddr>,
+    pub addresses: HashMap<PeerId, String>,
 }
 
 impl Giving {
@@ -95,6 +93,11 @@ impl Giving {
         }
     }
 
+    /// How many blobs tasks and results name.
+    pub fn held_count(&self) -> usize {
+        self.held.len()
+    }
+
     /// A block that has a blob's bytes: one that nobody can write to, if there is one.
     pub fn part(&self, digest: Digest) -> Option<&BlockPart> {
         let blocks = &self.held.get(&digest)?.blocks;
@@ -103,16 +106,20 @@ impl Giving {
     }
 }
 
-impl Lanes {
+impl BlobParts<'_> {
     /// The payload of a call with blocks, of which those with a name travel by that.
-    pub fn take_arguments(&mut self, call: &Call<'_>, names: Vec<Option<BlobName>>) -> Payload {
-        let mut parts = call.parts.to_vec();
+    pub fn take_arguments(
+        &mut self,
+        bytes: &[u8],
+        mut parts: Vec<BlockPart>,
+        names: Vec<Option<BlobName>>,
+    ) -> Payload {
         for (part, name) in parts.iter_mut().zip(&names) {
             if let Some(name) = *name {
                 *part = self.giving.hold(name, part.clone());
             }
         }
-        self.bundles.insert_named(call.payload, parts, names)
+        self.bundles.insert_named(bytes, parts, names)
     }
 }
 

@@ -4,16 +4,18 @@
 //! is lost with that node. Its client holds a result like an argument, as long as a future or a task needs it, so that tasks
 //! elsewhere get it from the node where it was made.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use gristmill_core::{Payload, PeerAnswer, PeerEnd, Tags};
 use gristmill_shm::{ArenaError, BlockPart};
 use gristmill_wire::peer::{BlobMessage, Part, Parted, Piece, Shortfall};
 use gristmill_wire::{Attempt, BlobName, Digest, PeerId, TaskId};
 
+use super::parts::{BlobHome, BlobParts};
+use super::staying::StayingWork as _;
+use super::work::{BlobTalk as _, GivingWork as _};
 use crate::bundle::Bundle;
-use crate::inner::Inner;
-use crate::lanes::Lanes;
+use crate::peers::{LinkPort as _, Parts};
 
 /// A task that has returned at a peer.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +30,7 @@ pub struct Returned {
 
 /// An answer whose bytes have not all come.
 #[derive(Debug)]
-struct Answer {
+pub(crate) struct Answer {
     returned: Returned,
     bytes: Box<[u8]>,
     parts: Vec<BlockPart>,
@@ -40,7 +42,7 @@ struct Answer {
 }
 
 /// Where a part of a result is.
-enum Source {
+pub(crate) enum Source {
     Here(BlockPart),
     Named(BlobName),
 }
@@ -61,7 +63,7 @@ pub(crate) struct Homing {
     answers: HashMap<u64, Answer>,
     next: u64,
     /// Tasks whose results stayed where they were made.
-    pub far: HashMap<TaskId, Returned>,
+    pub far: BTreeMap<TaskId, Returned>,
 }
 
 impl Homing {
@@ -88,6 +90,11 @@ impl Homing {
             }
         }
         whole
+    }
+
+    /// Whether nothing is on its way, or stayed where it was made.
+    pub fn is_empty(&self) -> bool {
+        self.coming.is_empty() && self.answers.is_empty() && self.far.is_empty()
     }
 
     /// A peer is gone, and what came from there.
@@ -125,13 +132,14 @@ impl Homing {
     }
 }
 
-impl Inner {
+/// Getting results home.
+pub(crate) trait HomingWork: BlobHome {
     /// A task has returned, at a peer, what its answer names.
-    pub(crate) fn await_result(&mut self, peer: PeerId, returned: Returned, parted: &Parted<'_>) {
-        if !self.core.awaits(peer, returned.task, returned.attempt) {
+    fn await_result_of(&mut self, peer: PeerId, returned: Returned, parted: &Parted<'_>) {
+        if !self.core().awaits(peer, returned.task, returned.attempt) {
             return self.let_go_of(peer, parted);
         }
-        if self.core.is_unwanted(returned.task) {
+        if self.core().is_unwanted(returned.task) {
             self.let_go_of(peer, parted);
             return self.end_awaited(peer, returned, PeerEnd::Returned(Payload::EMPTY));
         }
@@ -139,7 +147,7 @@ impl Inner {
             self.leave_there(peer, returned, parted)
         } else {
             let parts = parted.parts.iter().map(|part| match part {
-                Part::Bytes(bytes) => self.lanes.arena.store(bytes).map(Source::Here),
+                Part::Bytes(bytes) => self.blobs().arena.store(bytes).map(Source::Here),
                 Part::Blob(name) => Ok(Source::Named(*name)),
             });
             let parts = parts.collect::<Result<Vec<_>, _>>();
@@ -152,7 +160,7 @@ impl Inner {
     }
 
     /// Gets a result home that stayed where it was made.
-    pub(super) fn fetch_result(&mut self, peer: PeerId, returned: Returned, bundle: &Bundle) {
+    fn fetch_result(&mut self, peer: PeerId, returned: Returned, bundle: &Bundle) {
         let source = |(part, name): (&BlockPart, Option<BlobName>)| {
             name.map_or_else(|| Source::Here(part.clone()), Source::Named)
         };
@@ -175,9 +183,10 @@ impl Inner {
         (bytes, sources): (&[u8], Vec<Source>),
         was_far: bool,
     ) -> Result<(), ArenaError> {
-        let key = self.lanes.homing.next;
-        self.lanes.homing.next += 1;
-        let asks = was_far || self.core.may_stay(returned.task);
+        let BlobParts { homing, .. } = self.blobs();
+        let key = homing.next;
+        homing.next += 1;
+        let asks = was_far || self.core().may_stay(returned.task);
         let (parts, names) = (Vec::new(), Vec::new());
         let mut answer =
             Answer { returned, bytes: bytes.into(), parts, names, missing: 0, was_far };
@@ -190,7 +199,7 @@ impl Inner {
                         (part, Some(name))
                     }
                     Err(error) => {
-                        self.lanes.homing.abandon(peer, key);
+                        self.blobs().homing.abandon(peer, key);
                         return Err(error);
                     }
                 },
@@ -201,7 +210,7 @@ impl Inner {
         if answer.missing == 0 {
             self.result_came(peer, answer);
         } else {
-            self.lanes.homing.answers.insert(key, answer);
+            self.blobs().homing.answers.insert(key, answer);
         }
         Ok(())
     }
@@ -214,11 +223,10 @@ impl Inner {
         name: BlobName,
         asks: bool,
     ) -> Result<(BlockPart, bool), ArenaError> {
-        let held = self.lanes.giving.part(name.digest);
-        if let Some(part) = held.filter(|part| !part.is_exposed()) {
+        let BlobParts { homing, arena, giving, .. } = self.blobs();
+        if let Some(part) = giving.part(name.digest).filter(|part| !part.is_exposed()) {
             return Ok((part.clone(), true));
         }
-        let Lanes { homing, arena, .. } = &mut self.lanes;
         let place = (peer, name.digest);
         if let Some(coming) = homing.coming.get_mut(&place) {
             coming.answers.push(key);
@@ -235,8 +243,8 @@ impl Inner {
     }
 
     /// Takes in bytes of results.
-    pub(super) fn take_result_piece(&mut self, peer: PeerId, piece: &Piece<'_>) {
-        for answer in self.lanes.homing.take_piece(peer, piece) {
+    fn take_result_piece(&mut self, peer: PeerId, piece: &Piece<'_>) {
+        for answer in self.blobs().homing.take_piece(peer, piece) {
             self.result_came(peer, answer);
         }
     }
@@ -246,23 +254,23 @@ impl Inner {
         let Answer { returned, bytes, mut parts, names, was_far, .. } = answer;
         for (part, name) in parts.iter_mut().zip(&names) {
             let Some(name) = *name else { continue };
-            *part = self.lanes.giving.hold(name, part.clone());
+            *part = self.blobs().giving.hold(name, part.clone());
             // Of one that had stayed that is known, and said when its names go.
             if !was_far {
-                self.lanes.giving.spread.made(peer, name.digest);
+                self.blobs().giving.spread.made(peer, name.digest);
                 self.say_blob(peer, &BlobMessage::Received { digest: name.digest });
             }
         }
-        let payload = self.lanes.bundles.insert_named(&bytes, parts, names);
+        let payload = self.blobs().bundles.insert_named(&bytes, parts, names);
         self.obey_spread();
         self.end_awaited(peer, returned, PeerEnd::Returned(payload));
     }
 
-    pub(super) fn end_awaited(&mut self, peer: PeerId, returned: Returned, end: PeerEnd) {
+    fn end_awaited(&mut self, peer: PeerId, returned: Returned, end: PeerEnd) {
         let Returned { task, attempt, tags } = returned;
-        let now = self.lanes.now();
+        let Parts { core, port, .. } = self.parts();
         let answer = PeerAnswer { task, attempt, end, tags };
-        let _ = self.core.peer_answered(peer, answer, now, &mut self.lanes);
+        let _ = core.peer_answered(peer, answer, port.now(), port);
     }
 
     /// Nobody waits for a result.
@@ -274,6 +282,8 @@ impl Inner {
         }
     }
 }
+
+impl<H: BlobHome> HomingWork for H {}
 
 #[cfg(test)]
 mod tests {

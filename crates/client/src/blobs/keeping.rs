@@ -13,8 +13,9 @@ use gristmill_wire::peer::BlobMessage;
 
 use super::depot::{Named, Order, Unnamed};
 use super::naming::is_blob;
+use super::parts::{BlobHome, BlobParts};
 use super::taking::Taking;
-use crate::inner::Inner;
+use super::work::{BlobTalk as _, GivingWork as _, TakingWork as _};
 use crate::peers::LinkWork as _;
 
 impl Taking {
@@ -52,31 +53,33 @@ impl Taking {
     }
 }
 
-impl Inner {
+/// Naming and keeping results of a lease's engine.
+pub(crate) trait KeepingWork: BlobHome {
     /// Whether a peer's task that is final is answered later, as its result gets names first.
-    pub(crate) fn names_result(&mut self, task: TaskId, place: u32) -> bool {
-        let Some(taking) = &mut self.lanes.taking else { return false };
-        let Some(Outcome::Returned(payload)) = self.core.outcome(task) else { return false };
+    fn has_name_to_come(&mut self, task: TaskId, place: u32) -> bool {
+        let Some(Outcome::Returned(payload)) = self.core().outcome(task) else { return false };
         let Some(block) = payload.block() else { return false };
-        let parts = self.lanes.bundles.get(block).parts();
-        parts.iter().any(is_blob) && taking.name(Unnamed { task, place, parts: parts.to_vec() })
+        let BlobParts { bundles, taking: Some(taking), .. } = self.blobs() else { return false };
+        let parts = bundles.get(block).parts();
+        let has_blobs = parts.iter().any(|part| is_blob(part, taking.sizes.min));
+        has_blobs && taking.name(Unnamed { task, place, parts: parts.to_vec() })
     }
 
     /// A result has its names: it is answered, and its bytes follow.
-    pub(super) fn answer_by_name(&mut self, named: &Named) {
+    fn answer_by_name(&mut self, named: &Named) {
         let Named { result: Unnamed { task, place, parts }, names } = named;
-        if let Some(taking) = &mut self.lanes.taking {
+        if let Some(taking) = self.blobs().taking {
             taking.unnamed -= 1;
         }
         let Some((peer, may_stay)) = self.answer_named(*task, *place, names) else { return };
         self.open_depot(peer);
         for (part, name) in parts.iter().zip(names) {
             let Some(BlobName { digest, .. }) = *name else { continue };
-            if let Some(taking) = &mut self.lanes.taking {
+            if let Some(taking) = self.blobs().taking {
                 taking.keep(digest);
             }
             if !may_stay
-                && let Some(link) = self.lanes.links.get_mut(peer)
+                && let Some(link) = self.links_mut().get_mut(peer)
                 && link.feeds.given(digest).is_none()
             {
                 link.feeds.give(digest, part.clone(), 0);
@@ -85,8 +88,8 @@ impl Inner {
     }
 
     /// A peer asks for a result that stayed, from a byte on.
-    pub(super) fn give_result(&mut self, peer: PeerId, name: BlobName, received: u64) {
-        let Some(taking) = &mut self.lanes.taking else { return };
+    fn give_result(&mut self, peer: PeerId, name: BlobName, received: u64) {
+        let Some(taking) = self.blobs().taking else { return };
         let part = if taking.store.has(name.digest) {
             taking.want(name).map_err(|error| error.to_string())
         } else {
@@ -94,9 +97,9 @@ impl Inner {
         };
         match part {
             Ok(Want::Here(part)) => {
-                if let Some(link) = self.lanes.links.get_mut(peer) {
+                if let Some(link) = self.links_mut().get_mut(peer) {
                     link.feeds.give(name.digest, part, received);
-                    self.lanes.links.has_outgoing = true;
+                    self.links_mut().has_outgoing = true;
                 }
             }
             Ok(want) => {
@@ -112,14 +115,14 @@ impl Inner {
     }
 
     /// A blob has come back from disk: those that have asked for it get it.
-    pub(super) fn give_those_asked_for(&mut self, digest: Digest) {
+    fn give_those_asked_for(&mut self, digest: Digest) {
         for (peer, name, received) in self.take_asked(digest) {
             self.give_result(peer, name, received);
         }
     }
 
     /// A blob does not come back from disk: those that have asked for it learn why.
-    pub(super) fn lose_those_asked_for(&mut self, digest: Digest, text: &str) {
+    fn lose_those_asked_for(&mut self, digest: Digest, text: &str) {
         for (peer, ..) in self.take_asked(digest) {
             let text = text.to_owned();
             self.say_blob(peer, &BlobMessage::Dropped { digest, text });
@@ -127,15 +130,17 @@ impl Inner {
     }
 
     fn take_asked(&mut self, digest: Digest) -> Vec<(PeerId, BlobName, u64)> {
-        let Some(taking) = &mut self.lanes.taking else { return Vec::new() };
+        let Some(taking) = self.blobs().taking else { return Vec::new() };
         taking.asked.extract_if(.., |(_, name, _)| name.digest == digest).collect()
     }
 
     /// A peer has all of a result, for one answer.
-    pub(super) fn result_received(&mut self, peer: PeerId, digest: Digest) {
-        let taking = self.lanes.taking.as_mut();
+    fn result_received(&mut self, peer: PeerId, digest: Digest) {
+        let taking = self.blobs().taking;
         if taking.is_some_and(|taking| taking.let_go(digest)) {
             self.cease(peer, digest);
         }
     }
 }
+
+impl<H: BlobHome> KeepingWork for H {}

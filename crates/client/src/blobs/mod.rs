@@ -5,23 +5,31 @@
 //! and gives. States and races: `README.md` beside this file.
 
 mod depot;
+mod facade;
 mod feeds;
 mod giving;
 mod homing;
 mod keeping;
 mod naming;
 mod options;
+mod parts;
 mod placing;
 mod staying;
+mod tables;
 mod taking;
 mod telling;
 mod traffic;
 mod work;
 
+pub use facade::BlobWork;
 pub use feeds::Feeds;
 pub use homing::Returned;
-pub use options::BlobOptions;
+pub use options::{BlobOptions, BlobSizes};
+pub use parts::{BlobHome, BlobLook, BlobParts, BlobPort};
+pub use tables::BlobTables;
 pub use traffic::BlobTraffic;
+
+pub use depot::{DepotLine, Gate, Rest, Warden};
 
 pub(crate) use giving::Giving;
 pub(crate) use homing::Homing;

@@ -13,3 +13,20 @@ pub struct BlobOptions {
     /// What that engine proves to other nodes; none: it gives them nothing, and fetches nothing there.
     pub sibling: Option<Identity>,
 }
+
+/// From which size on parts are blobs, and how these are cut.
+#[derive(Debug, Clone, Copy)]
+pub struct BlobSizes {
+    /// Smaller parts travel with their tasks, bytes.
+    pub min: usize,
+    /// Bytes of a piece that one depot gives another.
+    pub piece: usize,
+}
+
+impl Default for BlobSizes {
+    /// A megabyte: a name saves less than it costs where parts are smaller, as the first task has to wait until the blob
+    /// was asked for.
+    fn default() -> Self {
+        Self { min: 1 << 20, piece: 128 << 10 }
+    }
+}

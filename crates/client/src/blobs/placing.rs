@@ -3,7 +3,7 @@
 use gristmill_core::{Holders, Payload, TaskOptions};
 use gristmill_wire::{BlobName, PeerId};
 
-use crate::lanes::Lanes;
+use super::parts::BlobLook;
 
 /// Nodes that placement is told of: enough that one of them has room, if many do.
 const HOLDERS_MAX: usize = 16;
@@ -20,9 +20,9 @@ pub(crate) fn with_names(
     if is_bulky { Some(TaskOptions { is_bulky, ..given.unwrap_or_default() }) } else { given }
 }
 
-impl Lanes {
+impl BlobLook<'_> {
     /// Who has the largest blob that arguments or a result name, or is getting it.
-    pub(crate) fn blob_holders(&self, payload: &Payload, near: PeerId) -> Holders {
+    pub fn holders(&self, payload: &Payload, near: PeerId) -> Holders {
         let Some(block) = payload.block() else { return Holders::default() };
         let names = self.bundles.get(block).named_parts().filter_map(|(_, name)| name);
         let Some(largest) = names.max_by_key(|name| name.size) else { return Holders::default() };

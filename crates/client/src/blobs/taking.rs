@@ -7,7 +7,8 @@ use gristmill_store::{BlobLimits, Store, Want};
 use gristmill_transport::{Identity, Waker};
 use gristmill_wire::{BlobName, Digest, PeerId, TaskId};
 
-use super::depot::{Depot, News, Order};
+use super::depot::{Depot, Gate, News, Order, Warden};
+use super::options::BlobSizes;
 
 /// What tasks wait for that name a blob which is not here.
 #[derive(Debug, Clone, Copy)]
@@ -24,8 +25,9 @@ pub(crate) struct Taking {
     /// Started with the first blob.
     depot: Option<Depot>,
     sibling: Option<Identity>,
-    /// Wakes whoever takes the depot's news.
-    waker: Waker,
+    /// Wakes whoever takes the depot's news; none: nobody sleeps.
+    waker: Option<Waker>,
+    pub sizes: BlobSizes,
     pub awaited: HashMap<Digest, Awaited>,
     /// Blobs that the message at hand names and that are not here yet.
     pub lacking: Vec<BlobName>,
@@ -50,11 +52,23 @@ impl Taking {
         sibling: Option<Identity>,
         waker: Waker,
     ) -> Self {
+        let store = Store::new(arena, limits);
+        Self { sibling, waker: Some(waker), ..Self::over(store, BlobSizes::default()) }
+    }
+
+    /// Over a store, with a depot that has no thread: its warden is to be given turns.
+    pub fn unmanned<G: Gate>(store: Store, sizes: BlobSizes, door: (G, u16)) -> (Self, Warden<G>) {
+        let (depot, warden) = Depot::unmanned(store.clone(), door, sizes);
+        (Self { depot: Some(depot), ..Self::over(store, sizes) }, warden)
+    }
+
+    fn over(store: Store, sizes: BlobSizes) -> Self {
         Self {
-            store: Store::new(arena, limits),
+            store,
             depot: None,
-            sibling,
-            waker,
+            sibling: None,
+            waker: None,
+            sizes,
             awaited: HashMap::new(),
             lacking: Vec::new(),
             dropped: Vec::new(),
@@ -64,6 +78,25 @@ impl Taking {
             kept: HashMap::new(),
             asked: Vec::new(),
         }
+    }
+
+    /// What is kept although no task is left, in words; none: blobs that nobody uses.
+    pub fn leftovers(&self, block_count: usize) -> Option<String> {
+        let counts = [
+            self.awaited.len(),
+            self.lacking.len(),
+            self.unnamed,
+            self.kept.len(),
+            self.asked.len(),
+        ];
+        let (unused, used) = self.store.use_counts();
+        let is_left = counts != [0; 5] || used > 0 || unused != block_count;
+        is_left.then(|| {
+            format!(
+                "awaited, lacking, unnamed, kept, asked: {counts:?}; blobs of no use, others: {unused}, {used}; blocks: \
+                 {block_count}"
+            )
+        })
     }
 
     /// The block of a blob that the message at hand names. An error is a sentence: there is no memory for it, or nobody to
@@ -124,6 +157,10 @@ impl Taking {
 
     pub fn take_news(&self) -> Vec<News> {
         self.depot.as_ref().map(Depot::take_news).unwrap_or_default()
+    }
+
+    pub fn has_news(&self) -> bool {
+        self.depot.as_ref().is_some_and(Depot::has_news)
     }
 
     /// No blobs are taken any more.

@@ -7,8 +7,12 @@ use gristmill_wire::peer::{BlobMessage, MessageKind, Piece, Shortfall};
 use gristmill_wire::{BlobName, Digest, FrameError, PeerId, TaskId};
 
 use super::depot::{News, Order};
+use super::homing::HomingWork as _;
+use super::keeping::KeepingWork as _;
+use super::parts::{BlobHome, BlobParts, BlobPort as _};
+use super::staying::StayingWork as _;
 use super::taking::{Awaited, Taking};
-use crate::inner::Inner;
+use crate::peers::{LinkPort as _, Parts};
 
 /// What a task raises whose blob is not what its name says.
 fn changed(size: u64) -> String {
@@ -18,9 +22,10 @@ fn changed(size: u64) -> String {
     )
 }
 
-impl Inner {
+/// What both sides do.
+pub(crate) trait BlobTalk: BlobHome {
     /// Takes in a message about blobs: of the other end of a lease.
-    pub(crate) fn take_blob(
+    fn take_blob(
         &mut self,
         peer: PeerId,
         kind: MessageKind,
@@ -33,17 +38,17 @@ impl Inner {
         let message = BlobMessage::read(kind, body)?.ok_or(FrameError::UnknownKind(kind as u8))?;
         match message {
             BlobMessage::Open { port } => self.note_address(peer, port),
-            BlobMessage::Need { name, received, .. } if self.lanes.taking.is_some() => {
+            BlobMessage::Need { name, received, .. } if self.blobs().taking.is_some() => {
                 self.give_result(peer, name, received);
             }
             BlobMessage::Need { name, received, shortfall, .. } => {
-                self.lanes.giving.spread.need(peer, name, received, shortfall);
+                self.blobs().giving.spread.need(peer, name, received, shortfall);
                 self.obey_spread();
             }
             BlobMessage::Have { digest, fetched } => self.note_blob(peer, digest, fetched),
             BlobMessage::Dropped { digest, text } => {
-                if self.lanes.taking.is_none() {
-                    self.lanes.giving.spread.dropped(peer, digest);
+                if self.blobs().taking.is_none() {
+                    self.blobs().giving.spread.dropped(peer, digest);
                     self.results_dropped(peer, digest, &text);
                     self.obey_spread();
                 } else if text.is_empty() {
@@ -54,7 +59,7 @@ impl Inner {
                 }
             }
             BlobMessage::Fetch { name, address } => {
-                if let Some(taking) = &self.lanes.taking {
+                if let Some(taking) = self.blobs().taking {
                     taking.order(Order::Fetch(name, address));
                 }
             }
@@ -63,54 +68,56 @@ impl Inner {
         Ok(())
     }
 
-    pub(super) fn say_blob(&mut self, peer: PeerId, message: &BlobMessage) {
-        if let Some(link) = self.lanes.links.get_mut(peer) {
+    fn say_blob(&mut self, peer: PeerId, message: &BlobMessage) {
+        if let Some(link) = self.links_mut().get_mut(peer) {
             message.write(&mut link.out);
-            self.lanes.links.has_outgoing = true;
+            self.links_mut().has_outgoing = true;
         }
     }
 }
 
+impl<H: BlobHome> BlobTalk for H {}
+
 /// The side that gives: a program's client.
-impl Inner {
+pub(crate) trait GivingWork: BlobHome {
     /// A node came to which blobs can be given.
-    pub(crate) fn giver_came(&mut self, peer: PeerId, labels: &str) {
-        let Some(link) = self.lanes.links.get(peer) else { return };
+    fn giver_came(&mut self, peer: PeerId, labels: &str) {
+        let Some(link) = self.links().get(peer) else { return };
         let address = link.channel().and_then(|channel| channel.peer().parse::<SocketAddr>().ok());
         let is_local = address.is_some_and(|address| address.ip().to_canonical().is_loopback());
         let group = labels.lines().find_map(|label| label.strip_prefix("group="));
         let group = group.map(str::to_owned);
-        self.lanes.giving.spread.join(peer, Node { group, is_local, is_mute: true });
+        self.blobs().giving.spread.join(peer, Node { group, is_local, is_mute: true });
     }
 
     /// A node is gone.
-    pub(crate) fn giver_left(&mut self, peer: PeerId) {
-        self.lanes.giving.addresses.remove(&peer);
+    fn giver_left(&mut self, peer: PeerId) {
+        self.blobs().giving.addresses.remove(&peer);
         self.results_left(peer);
-        self.lanes.giving.spread.leave(peer);
+        self.blobs().giving.spread.leave(peer);
         self.obey_spread();
     }
 
     /// Notes where a node gives blobs to others: at the address from which its link comes, as far as there is one.
     fn note_address(&mut self, peer: PeerId, port: u16) {
-        let channel = self.lanes.links.get(peer).and_then(|link| link.channel());
-        let address = channel.and_then(|channel| channel.peer().parse::<SocketAddr>().ok());
-        if let Some(mut address) = address.filter(|_| port != 0) {
-            address.set_port(port);
-            self.lanes.giving.addresses.insert(peer, address);
-            self.lanes.giving.spread.open(peer);
+        if port != 0
+            && let Some(address) = self.depot_address(peer, port)
+        {
+            let BlobParts { giving, .. } = self.blobs();
+            giving.addresses.insert(peer, address);
+            giving.spread.open(peer);
         }
     }
 
     /// A node has all of a blob, of which `fetched` bytes came from other nodes.
     fn note_blob(&mut self, peer: PeerId, digest: Digest, fetched: u64) {
-        self.core.peer_supplied(peer);
-        let giver = self.lanes.giving.spread.have(peer, digest);
-        if let Some(link) = self.lanes.links.get_mut(peer) {
+        self.parts().core.peer_supplied(peer);
+        let giver = self.blobs().giving.spread.have(peer, digest);
+        if let Some(link) = self.links_mut().get_mut(peer) {
             link.traffic.fetched += fetched;
         }
         if let Some(Giver::Node(giver)) = giver
-            && let Some(link) = self.lanes.links.get_mut(giver)
+            && let Some(link) = self.links_mut().get_mut(giver)
         {
             link.traffic.passed_on += fetched;
         }
@@ -118,13 +125,13 @@ impl Inner {
     }
 
     /// Does what the plan says.
-    pub(crate) fn obey_spread(&mut self) {
-        for step in self.lanes.giving.spread.take_steps() {
+    fn obey_spread(&mut self) {
+        for step in self.blobs().giving.spread.take_steps() {
             match step {
                 Step::Give { node, digest, offset } => self.give(node, digest, offset),
                 Step::Fetch { node, name, giver } => {
-                    let address = self.lanes.giving.addresses.get(&giver);
-                    let address = address.map(SocketAddr::to_string).unwrap_or_default();
+                    let address = self.blobs().giving.addresses.get(&giver);
+                    let address = address.cloned().unwrap_or_default();
                     self.cease(node, name.digest);
                     self.say_blob(node, &BlobMessage::Fetch { name, address });
                 }
@@ -148,32 +155,35 @@ impl Inner {
     }
 
     fn give(&mut self, node: PeerId, digest: Digest, offset: u64) {
-        let part = self.lanes.giving.part(digest).cloned();
-        if let (Some(part), Some(link)) = (part, self.lanes.links.get_mut(node)) {
+        let part = self.blobs().giving.part(digest).cloned();
+        if let (Some(part), Some(link)) = (part, self.links_mut().get_mut(node)) {
             link.feeds.give(digest, part, offset);
-            self.lanes.links.has_outgoing = true;
+            self.links_mut().has_outgoing = true;
         }
     }
 
-    pub(super) fn cease(&mut self, node: PeerId, digest: Digest) {
-        if let Some(link) = self.lanes.links.get_mut(node) {
+    fn cease(&mut self, node: PeerId, digest: Digest) {
+        if let Some(link) = self.links_mut().get_mut(node) {
             link.feeds.cease(digest);
         }
     }
 }
 
+impl<H: BlobHome> GivingWork for H {}
+
 /// The side that takes: a lease's engine.
-impl Inner {
+pub(crate) trait TakingWork: BlobHome {
     /// What the task at hand waits for besides its parents: blobs that it names and that are not here.
-    pub(crate) fn promise_blobs(&mut self, peer: PeerId) -> Vec<TaskId> {
-        let Some(taking) = &mut self.lanes.taking else { return Vec::new() };
+    fn promise_blobs(&mut self, peer: PeerId) -> Vec<TaskId> {
+        let Parts { core, port, .. } = self.parts();
+        let Some(taking) = port.blobs().taking else { return Vec::new() };
         if taking.lacking.is_empty() {
             return Vec::new();
         }
         let mut promises = Vec::new();
         for name in taking.lacking.drain(..) {
             let awaited = taking.awaited.entry(name.digest);
-            let awaited = awaited.or_insert_with(|| Awaited { promise: self.core.promise(), peer });
+            let awaited = awaited.or_insert_with(|| Awaited { promise: core.promise(), peer });
             promises.push(awaited.promise);
         }
         let dropped = std::mem::take(&mut taking.dropped);
@@ -193,8 +203,8 @@ impl Inner {
     }
 
     /// Tells a peer, once, where other nodes can fetch what is here.
-    pub(super) fn open_depot(&mut self, peer: PeerId) {
-        let Some(taking) = &mut self.lanes.taking else { return };
+    fn open_depot(&mut self, peer: PeerId) {
+        let Some(taking) = self.blobs().taking else { return };
         if !std::mem::replace(&mut taking.is_open, true) {
             let port = taking.port();
             self.say_blob(peer, &BlobMessage::Open { port });
@@ -209,7 +219,7 @@ impl Inner {
     }
 
     fn take_piece(&mut self, peer: PeerId, piece: &Piece<'_>) {
-        let Some(taking) = &self.lanes.taking else { return self.take_result_piece(peer, piece) };
+        let Some(taking) = self.blobs().taking else { return self.take_result_piece(peer, piece) };
         if taking.store.append(piece.digest, piece.offset, piece.bytes) {
             taking.order(Order::Follow);
         }
@@ -218,23 +228,23 @@ impl Inner {
     /// A blob cannot be had: whoever waits for it raises this; without it, there is no such blob, and they come back
     /// unstarted.
     fn refuse_blob(&mut self, digest: Digest, raised: Option<&str>) {
-        let Some(taking) = &mut self.lanes.taking else { return };
+        let Some(taking) = self.blobs().taking else { return };
         taking.store.give_up(digest);
         taking.order(Order::Forget(digest));
         if let Some(awaited) = taking.awaited.remove(&digest) {
-            let now = self.lanes.now();
+            let Parts { core, port, .. } = self.parts();
             let raised = raised.map(str::as_bytes);
-            self.core.break_promise(awaited.promise, raised, now, &mut self.lanes);
+            core.break_promise(awaited.promise, raised, port.now(), port);
         }
     }
 
     /// Takes in what the depot tells.
-    pub(crate) fn take_depot_news(&mut self, now: u64) {
-        let Some(taking) = &mut self.lanes.taking else { return };
+    fn take_news_of_depot(&mut self, now: u64) {
+        let Some(taking) = self.blobs().taking else { return };
         for (digest, text) in std::mem::take(&mut taking.hopeless) {
             self.refuse_blob(digest, Some(&format!("\0{text}")));
         }
-        for news in self.lanes.taking.as_ref().map(Taking::take_news).unwrap_or_default() {
+        for news in self.blob_look().taking.map(Taking::take_news).unwrap_or_default() {
             match news {
                 News::Here { digest, fetched } => {
                     self.blob_came(digest, fetched, now);
@@ -254,7 +264,7 @@ impl Inner {
                 News::Gone(mut digests) => {
                     // What was asked for again meanwhile is needed.
                     digests.retain(|&digest| !self.is_taken(digest));
-                    for peer in self.lanes.links.peers() {
+                    for peer in self.links().peers() {
                         self.tell_dropped(peer, digests.clone());
                     }
                 }
@@ -264,20 +274,23 @@ impl Inner {
 
     /// Whether a blob is here, or comes.
     fn is_taken(&self, digest: Digest) -> bool {
-        self.lanes.taking.as_ref().is_some_and(|taking| taking.store.has(digest))
+        self.blob_look().taking.is_some_and(|taking| taking.store.has(digest))
     }
 
     fn awaiting_peer(&self, digest: Digest) -> Option<PeerId> {
-        Some(self.lanes.taking.as_ref()?.awaited.get(&digest)?.peer)
+        Some(self.blob_look().taking?.awaited.get(&digest)?.peer)
     }
 
     /// A blob is here: those that wait for it can run.
     fn blob_came(&mut self, digest: Digest, fetched: Option<u64>, now: u64) {
-        let Some(taking) = &mut self.lanes.taking else { return };
+        let Some(taking) = self.blobs().taking else { return };
         let Some(awaited) = taking.awaited.remove(&digest) else { return };
         if let Some(fetched) = fetched {
             self.say_blob(awaited.peer, &BlobMessage::Have { digest, fetched });
         }
-        self.core.keep_promise(awaited.promise, now, &mut self.lanes);
+        let Parts { core, port, .. } = self.parts();
+        core.keep_promise(awaited.promise, now, port);
     }
 }
+
+impl<H: BlobHome> TakingWork for H {}

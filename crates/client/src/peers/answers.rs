@@ -6,8 +6,7 @@ use gristmill_wire::peer::{AnswerMessage, EndKind, LossFrame, Part, Parted};
 use gristmill_wire::{FrameError, PeerId, Span};
 
 use super::home::{LinkHome, LinkPort, Parts};
-use crate::blobs::Returned;
-use crate::lanes::Lanes;
+use crate::blobs::{BlobParts, Returned};
 
 /// The number of a cause of loss on the wire, and what goes with it.
 pub(super) const fn cause_word(cause: LossCause) -> (u8, i32) {
@@ -33,9 +32,9 @@ fn cause(frame: &LossFrame) -> Result<LossCause, FrameError> {
     })
 }
 
-impl Lanes {
+impl BlobParts<'_> {
     /// Takes in what came with a task, or an answer. An error is a sentence: there is no memory for it.
-    pub(super) fn take_parted(&mut self, parted: &Parted<'_>) -> Result<Payload, String> {
+    pub(crate) fn take_parted(&mut self, parted: &Parted<'_>) -> Result<Payload, String> {
         if parted.parts.is_empty() {
             return Ok(Payload::copy_from(parted.bytes));
         }

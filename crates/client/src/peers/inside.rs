@@ -9,7 +9,7 @@ use super::guests::Guests;
 use super::home::{LinkHome, LinkPort, Parts};
 use super::intake::PeerNews;
 use super::links::Links;
-use crate::blobs::{Returned, Taking};
+use crate::blobs::{BlobHome, BlobLook, BlobParts, BlobPort, BlobWork, Returned};
 use crate::bundle::Bundles;
 use crate::functions::Functions;
 use crate::inner::Inner;
@@ -34,7 +34,7 @@ impl LinkPort for Lanes {
     }
 
     fn receive_parted(&mut self, parted: &Parted<'_>) -> Result<Payload, String> {
-        self.take_parted(parted)
+        self.blobs().take_parted(parted)
     }
 
     fn function_freed(&mut self, function: FunctionId) {
@@ -63,6 +63,24 @@ impl LinkPort for Lanes {
     #[inline]
     fn scale(&self) -> TickScale {
         self.scale
+    }
+}
+
+impl BlobPort for Lanes {
+    fn blobs(&mut self) -> BlobParts<'_> {
+        let Self { arena, bundles, giving, homing, taking, .. } = self;
+        BlobParts { arena, bundles, giving, homing, taking: taking.as_mut() }
+    }
+
+    fn blob_look(&self) -> BlobLook<'_> {
+        let Self { bundles, giving, taking, .. } = self;
+        BlobLook { bundles, giving, taking: taking.as_ref() }
+    }
+}
+
+impl BlobHome for Inner {
+    fn is_asked_for(&self, task: TaskId) -> bool {
+        Self::is_asked_for(self, task)
     }
 }
 
@@ -101,7 +119,7 @@ impl LinkHome for Inner {
     }
 
     fn peer_came(&mut self, peer: PeerId, labels: &str) {
-        self.giver_came(peer, labels);
+        self.blobs_joined(peer, labels);
     }
 
     fn peer_drains(&mut self, peer: PeerId) {
@@ -109,7 +127,7 @@ impl LinkHome for Inner {
     }
 
     fn peer_left(&mut self, peer: PeerId) {
-        self.giver_left(peer);
+        self.blobs_left(peer);
     }
 
     fn take_blob_message(
@@ -118,19 +136,19 @@ impl LinkHome for Inner {
         kind: MessageKind,
         body: &[u8],
     ) -> Result<(), FrameError> {
-        self.take_blob(peer, kind, body)
+        self.take_blob_of(peer, kind, body)
     }
 
     fn take_promises(&mut self, peer: PeerId) -> Vec<TaskId> {
-        self.promise_blobs(peer)
+        self.promises_of(peer)
     }
 
     fn names_result(&mut self, task: TaskId, place: u32) -> bool {
-        Self::names_result(self, task, place)
+        self.result_gets_names(task, place)
     }
 
     fn owes_results(&self) -> bool {
-        self.lanes.taking.as_ref().is_some_and(Taking::owes)
+        self.owes_blobs()
     }
 
     fn await_result(
@@ -139,7 +157,7 @@ impl LinkHome for Inner {
         returned: Returned,
         parted: &Parted<'_>,
     ) -> Result<(), FrameError> {
-        Self::await_result(self, peer, returned, parted);
+        self.await_named(peer, returned, parted);
         Ok(())
     }
 

@@ -24,6 +24,8 @@ pub struct LinkSizes {
     pub congested: usize,
     /// Of one message that comes.
     pub message: usize,
+    /// Of a piece of a blob.
+    pub piece: usize,
     /// What is kept until the peer has it.
     pub session: SessionOptions,
 }
@@ -36,6 +38,8 @@ impl Default for LinkSizes {
             chunk: 1 << 20,
             congested: 16 << 20,
             message: MESSAGE_SIZE_MAX,
+            // What a slow link takes in a few milliseconds, so that tasks get in between.
+            piece: 128 << 10,
             session: SessionOptions::default(),
         }
     }
@@ -286,7 +290,8 @@ impl Link {
                 // The rest goes on as soon as others had their turn: there is room.
                 return Ok(Flushed::Some);
             }
-            self.traffic.given += self.feeds.next_piece(&mut self.out).unwrap_or(0);
+            self.traffic.given +=
+                self.feeds.next_piece(&mut self.out, self.sizes.piece).unwrap_or(0);
             flushed = self.hand_over()?;
         }
         Ok(flushed)

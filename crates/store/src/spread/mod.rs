@@ -16,7 +16,7 @@ mod blob;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use gristmill_wire::peer::Shortfall;
 use gristmill_wire::{BlobName, Digest, PeerId};
@@ -160,7 +160,7 @@ impl World {
 #[derive(Debug, Default)]
 pub struct Spread {
     world: World,
-    blobs: HashMap<Digest, Blob>,
+    blobs: BTreeMap<Digest, Blob>,
     /// Needs so far: they are met in this order.
     needs: u64,
     steps: Vec<Step>,

@@ -1,14 +1,12 @@
 //! Blobs that are fetched from other nodes: one connection each.
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
 
 use gristmill_store::Store;
-use gristmill_transport::{Connector, Sleeper};
 use gristmill_wire::peer::{BlobMessage, MessageKind, Messages, Piece, Shortfall};
 use gristmill_wire::{BlobName, Digest};
 
-use super::line::Line;
+use super::gate::{DepotLine, Gate};
 
 /// How long another node may take until both have proved who they are, nanoseconds: the client has the blob as well.
 const HANDSHAKE_NS: u64 = 3_000_000_000;
@@ -16,17 +14,17 @@ const HANDSHAKE_NS: u64 = 3_000_000_000;
 const TURN: usize = 8;
 
 #[derive(Debug)]
-struct Fetch {
+struct Fetch<L> {
     name: BlobName,
-    line: Line,
+    line: L,
     /// Where it is fetched, for messages.
     address: String,
 }
 
 /// Blobs that are fetched from other nodes.
-#[derive(Debug, Default)]
-pub(super) struct Fetches {
-    fetches: HashMap<Digest, Fetch>,
+#[derive(Debug)]
+pub(super) struct Fetches<L> {
+    fetches: BTreeMap<Digest, Fetch<L>>,
     chunk: Vec<u8>,
 }
 
@@ -39,20 +37,20 @@ enum Look {
     Failed(u64, String),
 }
 
-impl Fetches {
+impl<L: DepotLine> Fetches<L> {
+    pub const fn new() -> Self {
+        Self { fetches: BTreeMap::new(), chunk: Vec::new() }
+    }
+
     /// Begins to fetch a blob, and ceases to do so elsewhere. An error is a sentence.
     pub fn begin(
         &mut self,
-        connector: &Connector,
+        gate: &mut impl Gate<Line = L>,
         (name, address): (BlobName, String),
-        token: u64,
         now: u64,
     ) -> Result<(), String> {
         self.cease(name.digest);
-        let to: SocketAddr =
-            address.parse().map_err(|_| format!("{address:?} is no address to fetch from"))?;
-        let handshake = connector.connect(to, now + HANDSHAKE_NS);
-        let line = Line::new(handshake.map_err(|error| error.to_string())?, token);
+        let line = gate.connect(&address, now + HANDSHAKE_NS)?;
         self.fetches.insert(name.digest, Fetch { name, line, address });
         Ok(())
     }
@@ -66,7 +64,7 @@ impl Fetches {
     /// sentence. Whether there is more to do at once.
     pub fn attend(
         &mut self,
-        (store, sleeper): (&Store, &Sleeper),
+        (store, gate): (&Store, &impl Gate<Line = L>),
         now: u64,
         mut came: impl FnMut(BlobName, u64),
         mut failed: impl FnMut(BlobName, String),
@@ -77,7 +75,7 @@ impl Fetches {
             Look::Goes(count, has_more) => {
                 came(fetch.name, count);
                 is_busy |= has_more;
-                fetch.line.watch(sleeper);
+                gate.watch(&mut fetch.line);
                 true
             }
             Look::Failed(count, text) => {
@@ -90,7 +88,7 @@ impl Fetches {
     }
 }
 
-impl Fetch {
+impl<L: DepotLine> Fetch<L> {
     fn attend(&mut self, store: &Store, chunk: &mut Vec<u8>, now: u64) -> Look {
         let mut count = 0;
         match self.go_on(store, chunk, &mut count, now) {

@@ -6,6 +6,7 @@
 
 mod arrivals;
 mod fetches;
+mod gate;
 mod line;
 mod naming;
 mod preparing;
@@ -24,7 +25,11 @@ use gristmill_transport::{ChannelError, Identity, Listener, Sleeper, Waker};
 use gristmill_wire::peer::Shortfall;
 use gristmill_wire::{BlobName, Digest, TaskId};
 
-use warden::Warden;
+use super::options::BlobSizes;
+use line::Sockets;
+
+pub use gate::{DepotLine, Gate};
+pub use warden::{Rest, Warden};
 
 /// What the engine wants of its depot.
 #[derive(Debug)]
@@ -103,8 +108,8 @@ struct Notes {
 #[derive(Debug)]
 struct Board {
     notes: Mutex<Notes>,
-    /// Wakes whoever takes the news.
-    engine: Waker,
+    /// Wakes whoever takes the news; none: nobody sleeps.
+    engine: Option<Waker>,
 }
 
 impl Board {
@@ -114,7 +119,9 @@ impl Board {
 
     fn tell(&self, news: News) {
         self.look().news.push(news);
-        self.engine.wake();
+        if let Some(engine) = &self.engine {
+            engine.wake();
+        }
     }
 }
 
@@ -122,7 +129,8 @@ impl Board {
 #[derive(Debug)]
 pub(crate) struct Depot {
     board: Arc<Board>,
-    waker: Waker,
+    /// Wakes the thread; none: somebody else does what it would.
+    waker: Option<Waker>,
     port: u16,
 }
 
@@ -131,17 +139,34 @@ impl Depot {
     ///
     /// # Errors
     /// The system has no descriptors or threads left.
-    pub fn start(store: Store, sibling: Option<&Identity>, engine: Waker) -> io::Result<Self> {
-        let sleeper = Sleeper::new()?;
+    pub fn start(
+        store: Store,
+        sibling: Option<&Identity>,
+        engine: Option<Waker>,
+    ) -> io::Result<Self> {
+        let sleeper = Arc::new(Sleeper::new()?);
         let waker = sleeper.waker();
         // Where nobody can listen others cannot fetch here, and the rest works.
         let listener = sibling.and_then(|identity| listen(identity).ok());
         let port = listener.as_ref().map_or(0, |listener| listener.address().port());
         let board = Arc::new(Board { notes: Mutex::new(Notes::default()), engine });
-        let warden = Warden::new(store, Arc::clone(&board), sleeper, (listener, sibling.cloned()));
+        let sockets = Sockets::new(Arc::clone(&sleeper), (listener, sibling.cloned()));
+        let warden = Warden::new(store, Arc::clone(&board), sockets, BlobSizes::default());
         let builder = std::thread::Builder::new().name("gristmill-depot".to_owned());
-        builder.spawn(move || warden.run())?;
-        Ok(Self { board, waker, port })
+        builder.spawn(move || warden.run(&sleeper))?;
+        Ok(Self { board, waker: Some(waker), port })
+    }
+
+    /// A depot without a thread: whoever has its warden does what that would, a turn at a time. Other nodes are said to find
+    /// it at a port.
+    pub fn unmanned<G: Gate>(
+        store: Store,
+        (gate, port): (G, u16),
+        sizes: BlobSizes,
+    ) -> (Self, Warden<G>) {
+        let board = Arc::new(Board { notes: Mutex::new(Notes::default()), engine: None });
+        let warden = Warden::new(store, Arc::clone(&board), gate, sizes);
+        (Self { board, waker: None, port }, warden)
     }
 
     /// Where other nodes get blobs from this one; 0: nowhere.
@@ -152,7 +177,18 @@ impl Depot {
     /// Leaves an order.
     pub fn order(&self, order: Order) {
         self.board.look().orders.push(order);
-        self.waker.wake();
+        self.wake();
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = &self.waker {
+            waker.wake();
+        }
+    }
+
+    /// Whether something happened since that was asked last.
+    pub fn has_news(&self) -> bool {
+        !self.board.look().news.is_empty()
     }
 
     /// What happened since this was asked last.
@@ -164,7 +200,7 @@ impl Depot {
 impl Drop for Depot {
     fn drop(&mut self) {
         self.board.look().is_over = true;
-        self.waker.wake();
+        self.wake();
     }
 }
 

@@ -13,8 +13,10 @@ use super::{Named, Unnamed};
 const TURN: u64 = 4 << 20;
 
 /// Results that get names, one after the other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Naming {
+    /// The size from which on parts get names, bytes.
+    min: usize,
     waiting: VecDeque<Unnamed>,
     /// The names of the first one's first parts.
     names: Vec<Option<BlobName>>,
@@ -23,6 +25,11 @@ pub(super) struct Naming {
 }
 
 impl Naming {
+    /// Nothing to do yet; parts get names from `min` bytes on.
+    pub fn new(min: usize) -> Self {
+        Self { min, waiting: VecDeque::new(), names: Vec::new(), verifier: Verifier::default() }
+    }
+
     /// Adds a result.
     pub fn add(&mut self, result: Unnamed) {
         self.waiting.push_back(result);
@@ -37,7 +44,8 @@ impl Naming {
     pub fn attend(&mut self, store: &Store) -> Option<Named> {
         let parts = &self.waiting.front()?.parts;
         if let Some(part) = parts.get(self.names.len()) {
-            let digest = if is_blob(part) { Some(hash(&mut self.verifier, part)?) } else { None };
+            let digest =
+                if is_blob(part, self.min) { Some(hash(&mut self.verifier, part)?) } else { None };
             let name = digest.map(|digest| BlobName { digest, size: part.range().size });
             if let Some(name) = name {
                 store.adopt(name, part.clone());
@@ -81,7 +89,7 @@ mod tests {
         let store = Store::new(arena.clone(), limits);
         let part = |seed: u8, size: usize| arena.store(&vec![seed; size]).expect("a block");
         let parts = vec![part(1, 5 << 20), part(2, 100), part(3, 1 << 20)];
-        let mut naming = Naming::default();
+        let mut naming = Naming::new(1 << 20);
         naming.add(Unnamed { task: TaskId::new(1, 1), place: 7, parts: parts.clone() });
         let named: Vec<_> =
             std::iter::from_fn(|| (!naming.is_empty()).then(|| naming.attend(&store))).collect();

@@ -1,14 +1,11 @@
 //! Other nodes that get blobs here: each has a connection, and is given what is there, and what comes, as it comes.
 
 use gristmill_store::Store;
-use gristmill_transport::{Accepted, Channel, Listener, Sleeper};
 use gristmill_wire::peer::{BlobMessage, Messages, Piece};
 use gristmill_wire::{BlobName, Digest};
 
-use super::line::Line;
+use super::gate::{DepotLine, Gate};
 
-/// Bytes of a piece.
-const PIECE_SIZE: usize = 128 << 10;
 /// Bytes on their way to one taker above which it is given nothing more for now.
 const UNSENT_MAX: usize = 512 << 10;
 /// Pieces that one taker is given before others have their turn.
@@ -19,44 +16,46 @@ const TAKERS_MAX: usize = 256;
 const HANDSHAKE_NS: u64 = 10_000_000_000;
 
 #[derive(Debug)]
-struct Taker {
-    line: Line,
+struct Taker<L> {
+    line: L,
     /// What it gets, and how much of that it has or is under way.
     wants: Option<(BlobName, u64)>,
 }
 
 /// Other nodes that get blobs here.
-#[derive(Debug, Default)]
-pub(super) struct Takers {
-    takers: Vec<Taker>,
+#[derive(Debug)]
+pub(super) struct Takers<L> {
+    takers: Vec<Taker<L>>,
+    /// As large as a piece.
     piece: Vec<u8>,
     chunk: Vec<u8>,
 }
 
-impl Takers {
+impl<L: DepotLine> Takers<L> {
+    /// None yet; they get pieces of so many bytes.
+    pub fn new(piece_size: usize) -> Self {
+        Self { takers: Vec::new(), piece: vec![0; piece_size], chunk: Vec::new() }
+    }
+
     /// Takes connections that wait.
-    pub fn accept(&mut self, listener: &Listener, mut token: impl FnMut() -> u64, now: u64) {
-        loop {
-            match listener.accept(now + HANDSHAKE_NS) {
-                Ok(Accepted::Peer(handshake)) if self.takers.len() < TAKERS_MAX => {
-                    self.takers.push(Taker { line: Line::new(handshake, token()), wants: None });
-                }
-                // Whoever cannot be taken now gets what it needs elsewhere.
-                Ok(Accepted::Peer(_)) => {}
-                Ok(Accepted::Nobody | Accepted::Full) | Err(_) => return,
+    pub fn accept(&mut self, gate: &mut impl Gate<Line = L>, now: u64) {
+        while let Some(line) = gate.accept(now + HANDSHAKE_NS) {
+            // Whoever cannot be taken now gets what it needs elsewhere.
+            if self.takers.len() < TAKERS_MAX {
+                self.takers.push(Taker { line, wants: None });
             }
         }
     }
 
     /// Gives what there is to give; whether there is more to do at once.
-    pub fn attend(&mut self, store: &Store, sleeper: &Sleeper, now: u64) -> bool {
+    pub fn attend(&mut self, store: &Store, gate: &impl Gate<Line = L>, now: u64) -> bool {
         let Self { takers, piece, chunk } = self;
         let mut is_busy = false;
         takers.retain_mut(|taker| {
             // Who breaks off, or says what nobody says here, is forgotten: it is told by that.
             let Ok(has_more) = taker.attend(store, (piece, chunk), now) else { return false };
             is_busy |= has_more;
-            taker.line.watch(sleeper);
+            gate.watch(&mut taker.line);
             true
         });
         is_busy
@@ -68,11 +67,11 @@ impl Takers {
     }
 }
 
-impl Taker {
+impl<L: DepotLine> Taker<L> {
     fn attend(
         &mut self,
         store: &Store,
-        (piece, chunk): (&mut Vec<u8>, &mut Vec<u8>),
+        (piece, chunk): (&mut [u8], &mut Vec<u8>),
         now: u64,
     ) -> Result<bool, String> {
         self.line.open(now)?;
@@ -107,30 +106,24 @@ impl Taker {
     }
 
     /// Gives the next piece; false: there is none now, or no room for it.
-    fn give(&mut self, store: &Store, piece: &mut Vec<u8>) -> Result<bool, String> {
+    fn give(&mut self, store: &Store, piece: &mut [u8]) -> Result<bool, String> {
         let Some((name, offset)) = self.wants else { return Ok(false) };
-        let unsent = self.line.channel().map_or(usize::MAX, |channel| channel.unsent());
-        if unsent > UNSENT_MAX || offset >= name.size {
+        if self.line.unsent() > UNSENT_MAX || offset >= name.size {
             return Ok(false);
         }
-        let mut bytes = std::mem::take(piece);
-        bytes.resize(PIECE_SIZE, 0);
-        let read = store.read(name.digest, offset, &mut bytes);
-        let given = match read {
+        match store.read(name.digest, offset, piece) {
             Ok(Some(0)) => Ok(false),
             Ok(Some(count)) => {
                 let mut message = Vec::with_capacity(count + 64);
                 Piece::write(&mut message, (name.digest, offset), count, |space| {
-                    space.copy_from_slice(&bytes[..count]);
+                    space.copy_from_slice(&piece[..count]);
                 });
                 self.wants = Some((name, offset + count as u64));
                 self.line.say(&message).map(|()| true)
             }
             Ok(None) => self.refuse(name, "it is not here"),
             Err(error) => self.refuse(name, &error.to_string()),
-        };
-        *piece = bytes;
-        given
+        }
     }
 
     fn refuse(&mut self, name: BlobName, text: &str) -> Result<bool, String> {

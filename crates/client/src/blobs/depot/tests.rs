@@ -26,7 +26,8 @@ fn node(identity: &Identity) -> Node {
     let arena = ClientArena::create(0).expect("an arena");
     let limits = BlobLimits { memory: u64::MAX, disk: 0, directory: std::env::temp_dir() };
     let store = Store::new(arena, limits);
-    let depot = Depot::start(store.clone(), Some(identity), sleeper.waker()).expect("a thread");
+    let depot =
+        Depot::start(store.clone(), Some(identity), Some(sleeper.waker())).expect("a thread");
     Node { store, depot, sleeper }
 }
 

@@ -5,78 +5,94 @@ use std::time::Duration;
 
 use gristmill_store::Store;
 use gristmill_sync::clock::monotonic_ns;
-use gristmill_transport::{Connector, Identity, Interest, Listener, Sleeper};
+use gristmill_transport::Sleeper;
 use gristmill_wire::peer::Shortfall;
 use gristmill_wire::{BlobName, Digest};
 
+use super::super::options::BlobSizes;
 use super::arrivals::{Arrivals, Verdict};
 use super::fetches::Fetches;
+use super::gate::Gate;
+use super::line::Sockets;
 use super::naming::Naming;
 use super::preparing::Preparing;
 use super::takers::Takers;
 use super::{Board, News, Order};
 
-/// The token of the listener; connections have their numbers.
-const LISTENER: u64 = u64::MAX - 1;
 /// The longest sleep: what nobody uses any more is found after it.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 /// What the depot's thread has.
-pub(super) struct Warden {
+pub struct Warden<G: Gate> {
     store: Store,
     board: Arc<Board>,
-    sleeper: Sleeper,
-    listener: Option<Listener>,
-    connector: Option<Connector>,
-    takers: Takers,
-    fetches: Fetches,
+    gate: G,
+    takers: Takers<G::Line>,
+    fetches: Fetches<G::Line>,
     arrivals: Arrivals,
     preparing: Preparing,
     naming: Naming,
-    next_token: u64,
 }
 
-impl Warden {
-    pub fn new(
-        store: Store,
-        board: Arc<Board>,
-        sleeper: Sleeper,
-        (listener, sibling): (Option<Listener>, Option<Identity>),
-    ) -> Self {
+/// What a turn of the depot has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Rest {
+    /// There is more to do at once.
+    Busy,
+    /// There is nothing to do until something comes.
+    Idle,
+    /// The engine wants no depot any more.
+    Over,
+}
+
+impl Warden<Sockets> {
+    /// Runs until the engine wants no depot any more.
+    pub(super) fn run(mut self, sleeper: &Sleeper) {
+        gristmill_sync::signals::block_all();
+        loop {
+            let limit = match self.turn(monotonic_ns()) {
+                Rest::Busy => Duration::ZERO,
+                Rest::Idle => SLEEP_MAX,
+                Rest::Over => return,
+            };
+            // What it would say is found by looking.
+            let _ = sleeper.sleep(&mut Vec::new(), Some(limit));
+        }
+    }
+}
+
+impl<G: Gate> Warden<G> {
+    pub(super) fn new(store: Store, board: Arc<Board>, gate: G, sizes: BlobSizes) -> Self {
         Self {
             store,
             board,
-            sleeper,
-            listener,
-            connector: sibling.map(Connector::new),
-            takers: Takers::default(),
-            fetches: Fetches::default(),
+            gate,
+            takers: Takers::new(sizes.piece),
+            fetches: Fetches::new(),
             arrivals: Arrivals::default(),
             preparing: Preparing::default(),
-            naming: Naming::default(),
-            next_token: 0,
+            naming: Naming::new(sizes.min),
         }
     }
 
-    /// Runs until the engine wants no depot any more.
-    pub fn run(mut self) {
-        gristmill_sync::signals::block_all();
-        if let Some(listener) = &self.listener {
-            // Where it cannot be watched it is looked at with everything else, a second later at most.
-            let _ = self.sleeper.watch(listener.descriptor(), LISTENER, Interest::Readable);
-        }
-        while let Some(orders) = self.next_orders() {
-            let now = monotonic_ns();
-            orders.into_iter().for_each(|order| self.obey(order, now));
-            let is_busy = self.move_bytes(now) | self.check();
-            self.prepare();
-            self.name();
-            self.trim();
-            let is_busy = is_busy || !self.preparing.is_empty() || !self.naming.is_empty();
-            let limit = if is_busy { Duration::ZERO } else { SLEEP_MAX };
-            // What it would say is found by looking.
-            let _ = self.sleeper.sleep(&mut Vec::new(), Some(limit));
-        }
+    /// Does what there is to do, a little of each.
+    pub fn turn(&mut self, now: u64) -> Rest {
+        let Some(orders) = self.next_orders() else { return Rest::Over };
+        orders.into_iter().for_each(|order| self.obey(order, now));
+        let is_busy = self.move_bytes(now) | self.check();
+        self.prepare();
+        self.name();
+        self.trim();
+        let is_busy = is_busy || !self.preparing.is_empty() || !self.naming.is_empty();
+        if is_busy { Rest::Busy } else { Rest::Idle }
+    }
+
+    /// Whether its engine has left orders, or there is none any more.
+    #[must_use]
+    pub fn is_called(&self) -> bool {
+        let notes = self.board.look();
+        notes.is_over || !notes.orders.is_empty()
     }
 
     fn next_orders(&self) -> Option<Vec<Order>> {
@@ -126,19 +142,9 @@ impl Warden {
             self.fetches.cease(name.digest);
             return self.lack(name, Shortfall::None, String::new());
         }
-        let token = self.take_token();
-        let begun = match &self.connector {
-            Some(connector) => self.fetches.begin(connector, (name, address), token, now),
-            None => Err("this node fetches nothing from others".to_owned()),
-        };
-        if let Err(text) = begun {
+        if let Err(text) = self.fetches.begin(&mut self.gate, (name, address), now) {
             self.lack(name, Shortfall::Gone, text);
         }
-    }
-
-    fn take_token(&mut self) -> u64 {
-        self.next_token += 1;
-        self.next_token
     }
 
     /// Tells that a blob does not come any more, unless it is here.
@@ -153,17 +159,10 @@ impl Warden {
 
     /// Gives and takes what there is; whether there is more to do at once.
     fn move_bytes(&mut self, now: u64) -> bool {
-        if let Some(listener) = &self.listener {
-            let next_token = &mut self.next_token;
-            let token = || {
-                *next_token += 1;
-                *next_token
-            };
-            self.takers.accept(listener, token, now);
-        }
+        self.takers.accept(&mut self.gate, now);
         let (arrivals, mut failures) = (&mut self.arrivals, Vec::new());
         let gets = self.fetches.attend(
-            (&self.store, &self.sleeper),
+            (&self.store, &self.gate),
             now,
             |name, count| arrivals.note_fetched(name.digest, count),
             |name, text| failures.push((name, text)),
@@ -171,7 +170,7 @@ impl Warden {
         for (name, text) in failures {
             self.lack(name, Shortfall::Gone, text);
         }
-        self.takers.attend(&self.store, &self.sleeper, now) | gets
+        self.takers.attend(&self.store, &self.gate, now) | gets
     }
 
     /// Finds out what came; whether there is more to do at once.
