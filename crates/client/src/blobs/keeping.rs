@@ -14,7 +14,7 @@ use gristmill_wire::peer::BlobMessage;
 use super::depot::{Named, Order, Unnamed};
 use super::naming::is_blob;
 use super::parts::{BlobHome, BlobParts};
-use super::taking::Taking;
+use super::taking::{Asked, Taking};
 use super::work::{BlobTalk as _, GivingWork as _, TakingWork as _};
 use crate::peers::LinkWork as _;
 
@@ -102,11 +102,12 @@ pub(crate) trait KeepingWork: BlobHome {
                     self.links_mut().has_outgoing = true;
                 }
             }
-            Ok(want) => {
-                if matches!(want, Want::OnDisk(_)) {
-                    taking.order(Order::Restore(name));
-                }
-                taking.asked.push((peer, name, received));
+            Ok(Want::OnDisk(part)) => {
+                taking.order(Order::Restore(name));
+                taking.asked.push(Asked { peer, name, received, part });
+            }
+            Ok(Want::Coming(part) | Want::Missing(part)) => {
+                taking.asked.push(Asked { peer, name, received, part });
             }
             Err(text) => {
                 self.say_blob(peer, &BlobMessage::Dropped { digest: name.digest, text });
@@ -116,22 +117,23 @@ pub(crate) trait KeepingWork: BlobHome {
 
     /// A blob has come back from disk: those that have asked for it get it.
     fn give_those_asked_for(&mut self, digest: Digest) {
-        for (peer, name, received) in self.take_asked(digest) {
+        for Asked { peer, name, received, part } in self.take_asked(digest) {
             self.give_result(peer, name, received);
+            drop(part);
         }
     }
 
     /// A blob does not come back from disk: those that have asked for it learn why.
     fn lose_those_asked_for(&mut self, digest: Digest, text: &str) {
-        for (peer, ..) in self.take_asked(digest) {
+        for Asked { peer, .. } in self.take_asked(digest) {
             let text = text.to_owned();
             self.say_blob(peer, &BlobMessage::Dropped { digest, text });
         }
     }
 
-    fn take_asked(&mut self, digest: Digest) -> Vec<(PeerId, BlobName, u64)> {
+    fn take_asked(&mut self, digest: Digest) -> Vec<Asked> {
         let Some(taking) = self.blobs().taking else { return Vec::new() };
-        taking.asked.extract_if(.., |(_, name, _)| name.digest == digest).collect()
+        taking.asked.extract_if(.., |asked| asked.name.digest == digest).collect()
     }
 
     /// A peer has all of a result, for one answer.

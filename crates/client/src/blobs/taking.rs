@@ -18,6 +18,18 @@ pub(crate) struct Awaited {
     pub peer: PeerId,
 }
 
+/// A result that was asked for and comes back from disk.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    /// Who asked.
+    pub peer: PeerId,
+    pub name: BlobName,
+    /// Bytes that are there.
+    pub received: u64,
+    /// Where it comes to. What nobody has goes to disk again where memory is short, before it could be given.
+    pub part: BlockPart,
+}
+
 /// What a lease's engine has to take.
 #[derive(Debug)]
 pub(crate) struct Taking {
@@ -41,8 +53,8 @@ pub(crate) struct Taking {
     pub unnamed: usize,
     /// Results that whoever asked for the tasks does not have yet; each with how many answers name it.
     pub kept: HashMap<Digest, usize>,
-    /// Results that were asked for and come back from disk, with who asked, and the bytes that are there.
-    pub asked: Vec<(PeerId, BlobName, u64)>,
+    /// Results that were asked for and come back from disk.
+    pub asked: Vec<Asked>,
 }
 
 impl Taking {

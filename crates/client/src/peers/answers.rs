@@ -33,8 +33,11 @@ fn cause(frame: &LossFrame) -> Result<LossCause, FrameError> {
 }
 
 impl BlobParts<'_> {
-    /// Takes in what came with a task, or an answer. An error is a sentence: there is no memory for it.
-    pub(crate) fn take_parted(&mut self, parted: &Parted<'_>) -> Result<Payload, String> {
+    /// Takes in what came with a task, or an answer.
+    ///
+    /// # Errors
+    /// There is no memory for it; a sentence.
+    pub fn take_parted(&mut self, parted: &Parted<'_>) -> Result<Payload, String> {
         if parted.parts.is_empty() {
             return Ok(Payload::copy_from(parted.bytes));
         }

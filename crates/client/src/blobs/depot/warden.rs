@@ -88,6 +88,12 @@ impl<G: Gate> Warden<G> {
         if is_busy { Rest::Busy } else { Rest::Idle }
     }
 
+    /// Whether there is more in memory than should be.
+    #[must_use]
+    pub fn is_above_limit(&self) -> bool {
+        self.store.is_above_limit()
+    }
+
     /// Whether its engine has left orders, or there is none any more.
     #[must_use]
     pub fn is_called(&self) -> bool {
