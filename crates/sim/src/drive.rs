@@ -1,7 +1,7 @@
 //! What an engine does with what its workers write, and with their births and deaths: the same for one engine and for many.
 
 use gristmill_core::{
-    Core, Loss, LossCause, Origin, Port, StartFailure, Submission, SubmitError, TaskId,
+    Core, Loss, LossCause, Origin, Port, StartFailure, Submission, SubmitError, TaskId, TaskOptions,
 };
 use gristmill_wire::{Demand, FunctionId};
 
@@ -17,6 +17,9 @@ pub(crate) trait Around: Port {
 
     /// The function that a new task calls, and the handle that it gets.
     fn register(&mut self, number: usize, random: &mut Random) -> (FunctionId, u64);
+
+    /// Gives a new task large parts, if the seed would have some.
+    fn draw_parts(&mut self, _entry: &mut Entry, _random: &mut Random) {}
 
     /// The task was refused.
     fn forget(&mut self, function: FunctionId) {
@@ -61,7 +64,7 @@ impl<P: Around> Drive<'_, P> {
             .is_some_and(|options| options.timeout_ns.is_some() || options.deadline_ns.is_some());
         world.log(|| format!("submit {number} with {parents:?}, {origin:?}, {options:?}"));
         let (may_cancel, is_unsendable) = (depth > 0, self.random.chance(1));
-        let drawn = Entry {
+        let mut drawn = Entry {
             parents,
             depth,
             owner: world.engine,
@@ -72,8 +75,15 @@ impl<P: Around> Drive<'_, P> {
             is_unsendable,
             ..Entry::default()
         };
+        self.port.draw_parts(&mut drawn, self.random);
+        let arguments = drawn.arguments.clone();
+        let world = self.port.world();
         world.ledger.push(drawn);
-        let payload = world.memory.store((number as u64).to_le_bytes().to_vec());
+        let bytes = (number as u64).to_le_bytes().to_vec();
+        let payload = world.memory.store_arguments(bytes, &arguments);
+        let is_bulky = !arguments.is_empty();
+        let bulky = || TaskOptions { is_bulky, ..options.unwrap_or_default() };
+        let options = if is_bulky { Some(bulky()) } else { options };
         let (function, handle) = self.port.register(number, self.random);
         let submission = Submission {
             function,

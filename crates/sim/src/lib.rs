@@ -18,6 +18,7 @@
 
 mod batches;
 mod cluster;
+mod contents;
 mod drive;
 mod equipment;
 mod hostile;

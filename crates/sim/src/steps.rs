@@ -188,7 +188,11 @@ impl World {
         }
         let number = frame.record.number;
         if frame.record.calls.is_empty() {
-            let payload = self.memory.store(value_of(verdict, number, frame.run));
+            let is_good = verdict == Verdict::Returned;
+            let parts = self.ledger[number].made(number, frame.run);
+            let parts = if is_good { parts } else { Vec::new() };
+            let value = value_of(verdict, number, frame.run);
+            let payload = self.memory.store_result(value, &parts);
             worker.answer(&frame.record, (verdict, payload), frame.started_at, now);
             worker.progress.ended = frame.record.sequence + 1;
         } else {

@@ -74,6 +74,14 @@ pub struct Entry {
     pub depth: u64,
     /// The engine that it was submitted to: 0 is the program's client, others are those of leases.
     pub owner: usize,
+    /// The large parts of its arguments.
+    pub arguments: Vec<u64>,
+    /// How many large parts it returns.
+    pub outputs: u64,
+    /// It returns others with each run.
+    pub varies: bool,
+    /// Its result could stay where it was made, and be made again.
+    pub may_stay: bool,
     /// What it needs besides a worker.
     pub demand: Demand,
     /// It can never be sent.

@@ -44,7 +44,7 @@ impl Client {
         seed: u64,
     ) -> Self {
         let config = plan.base.config.clone();
-        let handle = Handle::new(shared, ("client".to_owned(), clock), config, (plan, air), true);
+        let handle = Handle::new(shared, ("client".to_owned(), clock), config, (plan, air), None);
         let terms = Terms {
             ask: plan.ask.clone(),
             python: "3".to_owned(),

@@ -2,8 +2,12 @@
 
 use std::collections::VecDeque;
 
-use gristmill_client::{Departure, Guests, LinkHome, LinkWork, Parts, PeerNews};
-use gristmill_core::{Core, TaskId};
+use gristmill_client::{
+    BlobWork, Departure, Guests, LinkHome, LinkWork, Parts, PeerNews, Returned,
+};
+use gristmill_core::{Core, PeerId, TaskId};
+use gristmill_wire::FrameError;
+use gristmill_wire::peer::{MessageKind, Parted};
 
 use super::lanes::Lanes;
 
@@ -66,11 +70,65 @@ impl LinkHome for Engine {
         for task in std::mem::take(&mut self.lanes.unneeded) {
             self.core.release(task);
         }
-        self.lanes.world.memory.free(self.core.freed_blocks());
+        if self.tables().is_none() {
+            return self.lanes.world.memory.free(self.core.freed_blocks());
+        }
+        while let Some(block) = self.core.freed_blocks().pop() {
+            self.drop_bundle(block);
+        }
     }
 
     fn release(&mut self, task: TaskId) {
         self.core.release(task);
+    }
+
+    fn peer_came(&mut self, peer: PeerId, labels: &str) {
+        if self.tables().is_some() {
+            self.blobs_joined(peer, labels);
+        }
+    }
+
+    fn peer_drains(&mut self, peer: PeerId) {
+        if self.tables().is_some() {
+            self.bring_all_home(Some(peer));
+        }
+    }
+
+    fn peer_left(&mut self, peer: PeerId) {
+        if self.tables().is_some() {
+            self.blobs_left(peer);
+        }
+    }
+
+    fn take_blob_message(
+        &mut self,
+        peer: PeerId,
+        kind: MessageKind,
+        body: &[u8],
+    ) -> Result<(), FrameError> {
+        self.take_blob_of(peer, kind, body)
+    }
+
+    fn take_promises(&mut self, peer: PeerId) -> Vec<TaskId> {
+        if self.tables().is_some() { self.promises_of(peer) } else { Vec::new() }
+    }
+
+    fn names_result(&mut self, task: TaskId, place: u32) -> bool {
+        self.tables().is_some() && self.result_gets_names(task, place)
+    }
+
+    fn owes_results(&self) -> bool {
+        self.tables().is_some() && self.owes_blobs()
+    }
+
+    fn await_result(
+        &mut self,
+        peer: PeerId,
+        returned: Returned,
+        parted: &Parted<'_>,
+    ) -> Result<(), FrameError> {
+        self.await_named(peer, returned, parted);
+        Ok(())
     }
 
     fn call_waiters(&mut self, _concerns: impl Fn(&[TaskId]) -> bool) {}

@@ -38,6 +38,7 @@ impl Cluster {
             self.log(|| format!("cut line {line} of node {place}"));
             look(&self.air).cut(line, longest_ns);
         }
+        look(&self.air).cut_wires(place, longest_ns);
     }
 
     fn part(&mut self, place: usize) {
@@ -77,6 +78,7 @@ impl Cluster {
         if self.nodes[place].condition != Condition::Gone && !self.is_down(place) {
             self.log(|| format!("node {place} has no power until {}", until / 1_000));
             look(&self.air).silence(place, 1);
+            look(&self.air).silence_wires(place);
             let now = self.now();
             self.nodes[place].die(Condition::Down { until, is_silent: true }, now);
         }
@@ -156,6 +158,7 @@ impl Cluster {
                 self.log(|| format!("node {place} is up"));
                 if is_silent {
                     look(&self.air).forget_old(place, 1);
+                    look(&self.air).forget_wires(place);
                 }
                 self.nodes[place].restart();
             }
@@ -177,6 +180,11 @@ impl Cluster {
         for (side, _) in sides.into_iter().filter(|(_, is_deaf)| *is_deaf) {
             let mut air = look(&self.air);
             air.arrivals(place, side).into_iter().for_each(|line| air.refuse(line));
+        }
+        if !matches!(condition, Condition::Down { is_silent: true, .. }) {
+            let engines = self.nodes[place].engines.borrow();
+            let is_there = |lease| engines.iter().any(|one| one.number == lease && one.is_alive());
+            look(&self.air).refuse_wires(place, is_there);
         }
     }
 

@@ -5,15 +5,17 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
-use gristmill_client::{Guests, Links};
+use gristmill_client::{BlobTables, Guests, Links};
 use gristmill_core::{Config, Core};
 
+use super::blobs::SimDepot;
 use super::clock::Clock;
 use super::engine::Engine;
 use super::lanes::Lanes;
 use super::network::Air;
 use super::plan::ClusterPlan;
 use super::shared::Shared;
+use super::wires::SimGate;
 use crate::world::World;
 
 /// A worker may begin so long after its lease is over: until its agent has looked.
@@ -43,19 +45,25 @@ pub(crate) struct Handle {
     /// Which engine it is; 0 is the client's, others are leases'.
     pub number: usize,
     pub workers: usize,
+    /// What its depot's thread would do.
+    pub depot: Rc<RefCell<Option<SimDepot>>>,
 }
 
 impl Handle {
-    /// An engine whose workers are asked for.
+    /// An engine whose workers are asked for: that of the program, or of a lease of a node.
     pub fn new(
         shared: &Rc<RefCell<Shared>>,
         (who, clock): (String, Clock),
         config: Config,
         (plan, air): (&ClusterPlan, &Air),
-        is_client: bool,
+        node: Option<usize>,
     ) -> Self {
+        let is_client = node.is_none();
         let number = shared.borrow_mut().next_number();
-        let world = World::new(&config, plan.base.ring_max, plan.base.memory());
+        let (blobs, depot) = blobs_of(number, node, plan, air);
+        let mut memory = plan.base.memory();
+        memory.blobs = blobs;
+        let world = World::new(&config, plan.base.ring_max, memory);
         let world = World { is_alone: false, engine: number, ..world };
         let mut links = Links::new(None, !is_client);
         links.sizes = plan.sizes;
@@ -76,8 +84,10 @@ impl Handle {
             clock,
             number,
             workers,
+            depot: Rc::new(RefCell::new(depot)),
         };
         handle.with(|engine| {
+            engine.lanes.plan = plan.blobs;
             if is_client {
                 let define =
                     |number: u64| engine.lanes.functions.define(&number.to_le_bytes(), "f");
@@ -117,6 +127,9 @@ impl Handle {
             engine.core.audit();
             engine.check_left(&before);
             engine.check_drained();
+            if let Some(blobs) = engine.tables().filter(|_| shared.now.is_multiple_of(8)) {
+                blobs.audit();
+            }
         }
         let is_over = self.over_since.get().is_some_and(|since| shared.now > since + SLACK_NS);
         let has_begun = !engine.lanes.world.started.is_empty();
@@ -163,6 +176,7 @@ impl Handle {
     /// Ends all of its processes.
     pub fn bury(&self) {
         *self.life.borrow_mut() = Life::Over;
+        *self.depot.borrow_mut() = None;
         self.with(|engine| {
             let world = &mut engine.lanes.world;
             (0..world.workers.len()).for_each(|slot| {
@@ -176,10 +190,29 @@ impl Handle {
     /// Its process is dead; its connections end with it.
     pub fn die(&self, workers_until: u64) {
         *self.life.borrow_mut() = Life::Dead(workers_until);
+        *self.depot.borrow_mut() = None;
         self.with(|engine| {
             for peer in engine.lanes.links.peers() {
                 engine.lanes.links.disconnect(peer);
             }
         });
     }
+}
+
+/// Large parts of payloads of an engine, and what its depot's thread would have.
+fn blobs_of(
+    number: usize,
+    node: Option<usize>,
+    plan: &ClusterPlan,
+    air: &Air,
+) -> (Option<BlobTables>, Option<SimDepot>) {
+    let Some(blobs) = plan.blobs else { return (None, None) };
+    let Some(node) = node else {
+        return (Some(BlobTables::of_client(blobs.spread).expect("there is memory")), None);
+    };
+    let gate = SimGate { air: air.clone(), lease: number, node };
+    let port = u16::try_from(number).expect("few engines");
+    let made = BlobTables::of_lease(blobs.limits(), blobs.sizes, (gate, port));
+    let (tables, warden) = made.expect("there is memory");
+    (Some(tables), Some(SimDepot::new(warden, air.clone(), number)))
 }

@@ -36,8 +36,13 @@ impl Housing for SimHousing {
             ..self.plan.lease.config.clone()
         };
         let who = format!("n{}/{:x}", self.place, ask.lease & 0xffff);
-        let handle =
-            Handle::new(&self.shared, (who, self.clock), config, (&self.plan, &self.air), false);
+        let handle = Handle::new(
+            &self.shared,
+            (who, self.clock),
+            config,
+            (&self.plan, &self.air),
+            Some(self.place),
+        );
         self.engines.borrow_mut().push(handle.clone());
         Ok(handle)
     }

@@ -1,12 +1,14 @@
 //! What an engine of the cluster is called with: simulated workers, real links, and what is known of both.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gristmill_client::{Functions, LinkPort, Links, PayloadStore};
 use gristmill_core::{Attempt, FunctionId, Payload, PayloadRef, PeerId, TaskId};
 use gristmill_sync::clock::TickScale;
+use gristmill_wire::BlobName;
 use gristmill_wire::peer::{Part, Parted};
 
+use super::blobs::BlobPlan;
 use super::network::{Air, look};
 use crate::memory::Memory;
 use crate::world::{Placement, World};
@@ -30,10 +32,17 @@ pub(crate) struct Lanes {
     /// Links that were silent for too long.
     pub silences: u64,
     pub air: Air,
+    /// Tasks that the program waits for.
+    pub asked: BTreeSet<TaskId>,
+    /// Large parts of payloads.
+    pub plan: Option<BlobPlan>,
 }
 
 impl PayloadStore for Memory {
     fn put(&self, payload: &Payload, out: &mut Vec<u8>) {
+        if let Some(blobs) = &self.blobs {
+            return blobs.put(payload, out);
+        }
         let bytes = self.get(payload);
         match payload.get() {
             PayloadRef::Bytes(_) => Parted::put_plain(out, bytes),
@@ -42,6 +51,17 @@ impl PayloadStore for Memory {
                 Parted::put_part(out, bytes.len(), |space| space.copy_from_slice(bytes));
             }
         }
+    }
+
+    fn put_result(&self, payload: &Payload, names: &[Option<BlobName>], out: &mut Vec<u8>) {
+        match &self.blobs {
+            Some(blobs) => blobs.put_result(payload, names, out),
+            None => self.put(payload, out),
+        }
+    }
+
+    fn named_size(&self, payload: &Payload) -> u64 {
+        self.blobs.as_ref().map_or(0, |blobs| blobs.named_size(payload))
     }
 }
 
@@ -61,6 +81,9 @@ impl LinkPort for Lanes {
     }
 
     fn receive_parted(&mut self, parted: &Parted<'_>) -> Result<Payload, String> {
+        if let Some(blobs) = &mut self.world.memory.blobs {
+            return blobs.parts().take_parted(parted);
+        }
         let bytes = parted.parts.first().and_then(Part::bytes).unwrap_or(parted.bytes);
         Ok(self.world.memory.store(bytes.to_vec()))
     }
@@ -100,6 +123,8 @@ impl Lanes {
             lost: Vec::new(),
             silences: 0,
             air: air.clone(),
+            asked: BTreeSet::new(),
+            plan: None,
         }
     }
 

@@ -14,6 +14,7 @@
 //! Not simulated: peers that lie ([`crate::Siege`] does), bytes that are damaged (fuzzing does that), memory that runs out,
 //! threads that interleave within a step.
 
+mod blobs;
 mod breaks;
 mod channel;
 mod client;
@@ -35,5 +36,6 @@ mod shared;
 mod threads;
 mod turns;
 mod watch;
+mod wires;
 
 pub use run::{Cluster, ClusterReport};

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gristmill_transport::ChunkHead;
 
+use super::wires::Wire;
 use crate::random::Random;
 
 /// Which end of a line.
@@ -62,6 +63,10 @@ pub(crate) struct Network {
     weather: Weather,
     pub(super) random: Random,
     pub(super) lines: Vec<Line>,
+    /// Connections between depots.
+    pub(super) wires: Vec<Wire>,
+    /// Of a thousand pieces of blobs between nodes, how many arrive with wrong bytes.
+    pub(super) damage_rate: u64,
     /// Which nodes are apart.
     pub(super) apart: Vec<bool>,
     /// How many chunks were sent anywhere, and how many when each end last sent one to, or from, each node.
@@ -89,7 +94,8 @@ pub(crate) fn size_of(packet: &Packet) -> usize {
 impl Network {
     pub fn new(weather: Weather, random: Random, nodes: usize) -> Self {
         let (apart, sent_by) = (vec![false; nodes], vec![[0; 2]; nodes]);
-        Self { now: 0, weather, random, lines: Vec::new(), apart, sent: 0, sent_by }
+        let (lines, wires) = (Vec::new(), Vec::new());
+        Self { now: 0, weather, random, lines, wires, damage_rate: 0, apart, sent: 0, sent_by }
     }
 
     pub(super) fn delay(&mut self) -> u64 {
@@ -116,6 +122,11 @@ impl Network {
 
     pub fn accept(&mut self, line: usize) {
         self.lines[line].is_accepted = true;
+    }
+
+    /// The node at the end of a line.
+    pub fn node_of(&self, line: usize) -> usize {
+        self.lines[line].node
     }
 
     /// Which side has dialled.
@@ -239,7 +250,8 @@ impl Network {
             events.flatten().filter(|&at| at > self.now).min()
         };
         let is_used = |line: &&Line| !line.ends.iter().all(|end| end.is_gone);
-        self.lines.iter().filter(is_used).filter_map(of_line).min()
+        let events = self.lines.iter().filter(is_used).filter_map(of_line);
+        events.chain(self.next_wire_event()).min()
     }
 
     /// An end is dropped; the other one learns it behind what was sent, unless the machine died with it.

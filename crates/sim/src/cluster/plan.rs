@@ -6,6 +6,7 @@ use gristmill_core::{Config, Supply};
 use gristmill_transport::SessionOptions;
 use gristmill_wire::peer::Ask;
 
+use super::blobs::BlobPlan;
 use super::network::Weather;
 use crate::equipment::Room;
 use crate::plan::{Plan, pick};
@@ -39,6 +40,8 @@ pub(crate) struct ClusterPlan {
     pub fault_rate: u64,
     /// The client may die.
     pub client_dies: bool,
+    /// Large parts of payloads; none: there are no such.
+    pub blobs: Option<BlobPlan>,
 }
 
 impl ClusterPlan {
@@ -109,7 +112,20 @@ impl ClusterPlan {
             faults: pick(random, &[0, 1, 3, 8, 20]),
             fault_rate: pick(random, &[1, 5, 20]),
             client_dies: random.chance(8),
+            blobs: None,
         }
+    }
+
+    /// The same with large parts, and with tasks that may be made again, if the choices would have it.
+    pub fn with_blobs(mut self, random: &mut Random) -> Self {
+        self.blobs = BlobPlan::draw(random);
+        if let Some(blobs) = self.blobs {
+            self.sizes.piece = blobs.sizes.piece;
+            if random.chance(70) {
+                self.base.config.budgets.loss_retries = 2;
+            }
+        }
+        self
     }
 
     fn draw_sizes(random: &mut Random) -> LinkSizes {
@@ -123,6 +139,7 @@ impl ClusterPlan {
             chunk,
             congested: pick(random, &[200, 2_000, 1 << 20]),
             message: LinkSizes::default().message,
+            piece: LinkSizes::default().piece,
             session: SessionOptions {
                 unacknowledged_bytes_max,
                 unacknowledged_chunks_max: pick(random, &[4, 16, 1 << 10]),

@@ -1,6 +1,6 @@
 //! What an engine's graph asks of its world: workers are simulated, what goes to peers goes over real links.
 
-use gristmill_client::{Sending, is_guest};
+use gristmill_client::{BlobPort, Sending, is_guest};
 use gristmill_core::{
     Attempt, Dispatch, Errand, FunctionId, Holders, KillReason, Payload, PeerId, Port, Progress,
     Sent, SlotId, Status, TakeBack, TaskId,
@@ -11,7 +11,7 @@ use super::lanes::Lanes;
 use crate::drive::Around;
 use crate::memory::number_of;
 use crate::random::Random;
-use crate::world::World;
+use crate::world::{Entry, World};
 
 /// What a function of the program is defined by: its number.
 fn definition(number: u64) -> Vec<u8> {
@@ -42,6 +42,12 @@ impl Around for Lanes {
         (function, handle(function, number))
     }
 
+    fn draw_parts(&mut self, entry: &mut Entry, random: &mut Random) {
+        if let Some(plan) = self.plan {
+            plan.draw_parts(entry, random);
+        }
+    }
+
     fn forget(&mut self, function: FunctionId) {
         if self.functions.release(function) {
             self.freed.push(function);
@@ -63,6 +69,8 @@ impl Port for Lanes {
     fn send(&mut self, slot: SlotId, frame: Dispatch<'_>) -> Sent {
         let number = number_of(self.world.memory.get(frame.payload));
         let (attempt, is_own) = (frame.attempt, !self.program.is_empty());
+        let values = frame.parents.clone().map(|(_, value)| value);
+        self.world.check_contents(number, frame.payload, values);
         let sent = self.world.send(slot, frame);
         if is_own && matches!(sent, Sent::Written(_)) {
             self.note_placement(number, attempt, None);
@@ -101,17 +109,22 @@ impl Port for Lanes {
         assert!(!is_own || entry.status.is_none(), "a final task was sent to a peer");
         assert_eq!(errand.parents.clone().count(), entry.parents.len(), "one result a parent");
         let attempt = errand.task.attempt;
+        let may_stay = errand.may_stay;
         let sent = self.send_away(peer, &errand);
         if matches!(sent, Sent::Written(_)) {
             let line = self.line_of(peer);
             self.world.log(|| format!("send {number} attempt {} over line {line:?}", attempt.0));
             self.note_placement(number, attempt, line);
+            self.world.ledger[number].may_stay |= may_stay;
         }
         sent
     }
 
     /// Each number is that of a large argument, which one peer has, or maybe nobody.
-    fn holders(&self, payload: &Payload, _near: PeerId) -> Holders {
+    fn holders(&self, payload: &Payload, near: PeerId) -> Holders {
+        if self.plan.is_some() {
+            return self.blob_look().holders(payload, near);
+        }
         let number = number_of(self.world.memory.get(payload));
         let peer = PeerId(u16::try_from(number % 8).expect("small"));
         Holders { peers: vec![peer], fetch_ns: 1_000_000 }

@@ -1,6 +1,6 @@
 //! What the program does: submits, cancels, drops futures, extends its leases, shuts down.
 
-use gristmill_client::{LinkHome, LinkWork};
+use gristmill_client::{BlobWork, LinkHome, LinkWork};
 use gristmill_core::{CancelMode, CancelOutcome, Origin, Status, SubmitError};
 
 use super::client::Client;
@@ -25,6 +25,7 @@ impl Client {
             }
             3 => self.spread(),
             4 if random.chance(plan.extends) => self.extend(plan, random),
+            5 if plan.blobs.is_some() && self.waits_now(plan, random) => self.ask_some(random),
             _ => self.submit_some(plan, random),
         }
     }
@@ -90,9 +91,35 @@ impl Client {
             let parents = drive.draw_parents();
             let submitted = drive.submit(Origin::External, 0, parents);
             assert!(submitted.is_ok(), "what is admitted is accepted");
+            if engine.tables().is_some() {
+                engine.spread_blobs();
+            }
             engine.settle();
         });
         true
+    }
+
+    /// Whether the program waits for something: it does in the end.
+    fn waits_now(&self, plan: &ClusterPlan, random: &mut Random) -> bool {
+        self.submitted == plan.base.tasks || random.chance(20)
+    }
+
+    /// Waits for a task, so that its result comes home.
+    fn ask_some(&self, random: &mut Random) -> bool {
+        let Some(number) = self.draw_task(random) else { return false };
+        self.handle.with(|engine| {
+            let entry = &engine.lanes.world.ledger[number];
+            let Some(id) = entry.id.filter(|_| !entry.is_released && entry.status.is_none()) else {
+                return false;
+            };
+            let is_new = engine.lanes.asked.insert(id);
+            if is_new {
+                engine.lanes.world.log(|| format!("wait for {number}"));
+            }
+            engine.ask_for(&[id]);
+            engine.settle_and_flush();
+            is_new
+        })
     }
 
     /// Shuts down.
@@ -106,6 +133,9 @@ impl Client {
             }
             let now = world.now;
             engine.core.shut_down(cancels, now, &mut engine.lanes);
+            if engine.tables().is_some() {
+                engine.bring_all_home(None);
+            }
             engine.settle_and_flush();
         });
     }

@@ -57,10 +57,12 @@ impl Cluster {
     #[must_use]
     pub fn new(seed: u64, with_trace: bool) -> Self {
         let mut random = Random::new(seed ^ 0xc105_7e12);
-        let plan = Rc::new(ClusterPlan::draw(&mut random));
+        let plan = ClusterPlan::draw(&mut random);
+        let plan = Rc::new(plan.with_blobs(&mut Random::new(seed ^ 0xb10b)));
         let count = plan.nodes.len();
         let shared = Rc::new(RefCell::new(Shared::new(with_trace)));
-        let network = Network::new(plan.weather, Random::new(random.next()), count);
+        let mut network = Network::new(plan.weather, Random::new(random.next()), count);
+        network.damage_rate = plan.blobs.map_or(0, |blobs| blobs.damage_rate);
         let air = Arc::new(Mutex::new(network));
         let mut clock = || Clock {
             offset_ns: random.below(1 << 40),
@@ -130,7 +132,8 @@ impl Cluster {
     fn log_plan(&self) {
         let plan = Rc::clone(&self.plan);
         self.log(|| {
-            format!("{:?}", (&plan.nodes, &plan.joins, &plan.weather, &plan.sizes, &plan.ask))
+            let links = (&plan.joins, &plan.weather, &plan.sizes);
+            format!("{:?}", (&plan.nodes, links, &plan.ask, &plan.blobs))
         });
     }
 
@@ -159,6 +162,7 @@ impl Cluster {
                     && !engine.core.is_recalling()
                     && engine.core.record_count() == 0
                     && engine.lanes.world.memory.block_count() == 0
+                    && engine.leftovers().is_none()
             })
         };
         is_empty(&self.client.handle)

@@ -7,7 +7,7 @@ use super::network::look;
 use super::run::Cluster;
 
 /// Steps after which a seed is said to hang.
-const STEPS_MAX: u64 = 2_000_000;
+const STEPS_MAX: u64 = 500_000;
 /// Steps after which workers are killed no more: something has to come of all starts.
 const KILLS_END: u64 = 20_000;
 /// The last ones are traced, whatever they do.
@@ -35,6 +35,7 @@ enum Part {
     Leader,
     Tree,
     Worker,
+    Depot,
 }
 
 impl Cluster {
@@ -84,6 +85,7 @@ impl Cluster {
                 if node.runs() && handle.is_alive() {
                     let wake = handle.with(|engine| engine.next_wake(true));
                     wakes.push(wake.map(|wake| handle.clock.when(wake)));
+                    wakes.push(handle.next_look());
                 }
                 if let Life::Dead(until) = *handle.life.borrow() {
                     wakes.push(Some(until));
@@ -149,6 +151,9 @@ impl Cluster {
                 if node.runs() && handle.is_alive() {
                     let parts = [Part::Courier, Part::Leader, Part::Tree];
                     actors.extend(parts.map(|part| Actor::Lease(part, place, index)));
+                    if self.plan.blobs.is_some() {
+                        actors.push(Actor::Lease(Part::Depot, place, index));
+                    }
                 }
                 if node.workers_run() {
                     actors.extend([Actor::Lease(Part::Worker, place, index); 2]);
@@ -194,6 +199,7 @@ impl Cluster {
             Part::Courier => lease.carry(&self.air),
             Part::Leader => lease.complete(&self.air, plan, random),
             Part::Tree => lease.tend(plan, random, self.steps < KILLS_END),
+            Part::Depot => lease.keep_store(),
             Part::Worker if lease.is_left_to_die(self.shared.borrow().now) => {
                 lease.bury();
                 self.nodes[place].forget_dead();

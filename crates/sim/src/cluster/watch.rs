@@ -44,7 +44,8 @@ impl Cluster {
                 let peers: Vec<_> = engine.core.peer_stats().collect();
                 let stats = engine.core.stats();
                 let counts = (stats.outstanding, stats.blocked, engine.core.record_count());
-                format!("{counts:?} {} guests {peers:?}", engine.guests.count())
+                let left = engine.leftovers();
+                format!("{counts:?} {} guests {peers:?} {left:?}", engine.guests.count())
             });
             format!("  {} {:?}: {state}\n", handle.who, *handle.life.borrow())
         };
