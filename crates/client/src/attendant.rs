@@ -26,7 +26,9 @@ const LISTEN: Duration = Duration::from_millis(20);
 pub(crate) fn run(client: &Arc<Client>) {
     gristmill_sync::signals::block_all();
     while attend(client) {}
-    if let Some(taking) = &mut client.lock().lanes.taking {
+    let mut inner = client.lock();
+    inner.lanes.homing.close();
+    if let Some(taking) = &mut inner.lanes.taking {
         taking.close();
     }
 }

@@ -49,7 +49,7 @@ impl Inner {
         self.nested_flush();
         if self.lanes.links.sleeper().is_some() {
             count += self.drain_links();
-            self.take_depot_news(now);
+            self.take_blob_news(now);
             self.lanes.links.has_outgoing |= count > 0 || self.lanes.links.waits_for_room;
         }
         if self.core.next_wake(now).is_some_and(|wake| wake <= now) {

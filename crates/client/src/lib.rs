@@ -37,6 +37,8 @@ mod submit;
 mod tree;
 mod wait;
 mod watcher;
+#[cfg(test)]
+mod workless;
 
 pub use batch::{CallBatch, Pending, Taken};
 pub use blobs::{

@@ -246,6 +246,11 @@ impl Client {
         let left = inner.next_wake().map_or(left, |wake| left.min(wake));
         let window = inner.look_length(self.cores());
         inner.lanes.links.forget_calls();
+        if inner.has_blob_news() {
+            // Who told of it may have called before that was forgotten.
+            inner.drain_known();
+            return (inner, false);
+        }
         let mut ready = std::mem::take(&mut inner.lanes.links.ready);
         ready.clear();
         drop(inner);

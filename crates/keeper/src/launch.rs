@@ -124,6 +124,18 @@ pub fn launch(image: &[u8], options: KeeperOptions) -> Result<(Commands, Events)
     Ok((Commands::new(Arc::clone(&link), token), Events::new(link, pid)))
 }
 
+/// Commands that nobody hears, as those of a keeper which is dead: for engines that have no processes.
+///
+/// # Errors
+/// [`LaunchError::Setup`].
+pub fn unheard() -> Result<Commands, LaunchError> {
+    let setup = |step| move |source| LaunchError::Setup { step, source };
+    let token = TreeToken::random().map_err(setup("getrandom"))?;
+    let (socket, _) = socket_pair().map_err(setup("socketpair"))?;
+    let keeper = process_handle(process_id()).map_err(setup("pidfd_open"))?;
+    Ok(Commands::new(Arc::new(Link { socket, keeper }), token))
+}
+
 /// A standard stream of this process, or nothing's where it is closed.
 fn stream(stream: impl AsFd) -> io::Result<OwnedFd> {
     duplicate(stream.as_fd(), CLEAR_OF_TARGETS).or_else(|_| {

@@ -36,7 +36,7 @@ pub use birth::{BirthError, WorkerSetup, announce_birth, become_worker, bind_to_
 pub use client::{CommandError, Commands, Events, KeeperLost};
 pub use descent::kill_tree_leftovers;
 pub use handle::{send_signal, wait_for_end};
-pub use launch::{KeeperOptions, LaunchError, Placement, launch};
+pub use launch::{KeeperOptions, LaunchError, Placement, launch, unheard};
 pub use message::{
     BODY_LIMIT, Birth, CONTROL_VERSION, Command, DESCRIPTOR_LIMIT, Event, Exit, HEADER_SIZE,
     Header, MessageError, Output, Program, WorkerKey, ZygoteEnd,

@@ -6,7 +6,7 @@ use gristmill_wire::{FrameError, PeerId, TaskId};
 
 use super::homing::{HomingWork as _, Returned};
 use super::keeping::KeepingWork as _;
-use super::parts::{BlobHome, BlobParts};
+use super::parts::{BlobHome, BlobLook, BlobParts};
 use super::staying::StayingWork as _;
 use super::taking::Taking;
 use super::work::{BlobTalk as _, GivingWork as _, TakingWork as _};
@@ -36,9 +36,16 @@ pub trait BlobWork: BlobHome {
         self.take_blob(peer, kind, body)
     }
 
-    /// Takes in what the depot tells.
-    fn take_depot_news(&mut self, now: u64) {
+    /// Whether a thread beside the engine has told something that was not taken in.
+    fn has_blob_news(&self) -> bool {
+        let BlobLook { homing, taking, .. } = self.blob_look();
+        taking.is_some_and(Taking::has_news) || homing.has_findings()
+    }
+
+    /// Takes in what the depot tells, and what results that come home were found to be.
+    fn take_blob_news(&mut self, now: u64) {
         self.take_news_of_depot(now);
+        self.take_findings();
     }
 
     /// What the task at hand waits for besides its parents: blobs that it names and that are not here.

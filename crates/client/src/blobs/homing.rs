@@ -1,7 +1,7 @@
 //! Large results on their way home to a program's client.
 //!
-//! An answer names them; the bytes follow it in pieces. The task ends once all are here: until then it is where it ran, and
-//! is lost with that node. Its client holds a result like an argument, as long as a future or a task needs it, so that tasks
+//! An answer names them; the bytes follow it in pieces. The task ends once all are here and were found to hash to its name:
+//! until then it is where it ran, and is lost with that node, as it is if they do not. Its client holds a result like an argument, as long as a future or a task needs it, so that tasks
 //! elsewhere get it from the node where it was made.
 
 use std::collections::{BTreeMap, HashMap};
@@ -11,11 +11,12 @@ use gristmill_shm::{ArenaError, BlockPart};
 use gristmill_wire::peer::{BlobMessage, Part, Parted, Piece, Shortfall};
 use gristmill_wire::{Attempt, BlobName, Digest, PeerId, TaskId};
 
+use super::inspector::{Finding, Inspector};
 use super::parts::{BlobHome, BlobParts};
 use super::staying::StayingWork as _;
 use super::work::{BlobTalk as _, GivingWork as _};
 use crate::bundle::Bundle;
-use crate::peers::{LinkPort as _, Parts};
+use crate::peers::{Departure, LinkPort as _, LinkWork as _, Parts};
 
 /// A task that has returned at a peer.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +36,7 @@ pub(crate) struct Answer {
     bytes: Box<[u8]>,
     parts: Vec<BlockPart>,
     names: Vec<Option<BlobName>>,
-    /// Parts that are not here yet.
+    /// Parts that are not here yet, or not known to be the right ones.
     missing: usize,
     /// It had stayed where it was made.
     was_far: bool,
@@ -50,10 +51,21 @@ pub(crate) enum Source {
 /// A blob on its way.
 #[derive(Debug)]
 struct Coming {
+    /// What the inspector calls it.
+    key: u64,
     part: BlockPart,
     received: u64,
     /// The answers that name it.
     answers: Vec<u64>,
+}
+
+/// What came of bytes that were named.
+#[derive(Debug)]
+enum Verdict {
+    /// They are the right ones; the answers of this peer that lack nothing more.
+    Right(PeerId, Vec<Answer>),
+    /// They are others. What this peer named, and what came hashes to.
+    Wrong(PeerId, BlobName, Digest),
 }
 
 /// Results on their way home.
@@ -62,34 +74,51 @@ pub(crate) struct Homing {
     coming: HashMap<(PeerId, Digest), Coming>,
     answers: HashMap<u64, Answer>,
     next: u64,
+    inspector: Inspector,
     /// Tasks whose results stayed where they were made.
     pub far: BTreeMap<TaskId, Returned>,
 }
 
 impl Homing {
-    /// Takes bytes in; gives the answers that lack nothing more.
-    fn take_piece(&mut self, peer: PeerId, piece: &Piece<'_>) -> Vec<Answer> {
-        let key = (peer, piece.digest);
-        let Some(coming) = self.coming.get_mut(&key) else { return Vec::new() };
+    /// Takes bytes in, which are hashed from here on.
+    fn take_piece(&mut self, peer: PeerId, piece: &Piece<'_>) {
+        let Some(coming) = self.coming.get_mut(&(peer, piece.digest)) else { return };
         // What came twice, for two answers that name the same bytes, is not behind what is here.
         if piece.offset != coming.received || !coming.part.write_at(piece.offset, piece.bytes) {
-            return Vec::new();
+            return;
         }
         coming.received += piece.bytes.len() as u64;
-        if coming.received < coming.part.range().size {
-            return Vec::new();
+        self.inspector.follow(coming.key, &coming.part, coming.received);
+    }
+
+    /// Compares what bytes hash to with what they were named; none: nobody waits for them any more.
+    fn judge(&mut self, (key, found): Finding) -> Option<Verdict> {
+        let (&place, _) = self.coming.iter().find(|(_, coming)| coming.key == key)?;
+        let Coming { part, answers, .. } = self.coming.remove(&place)?;
+        let (peer, digest) = place;
+        if found != digest {
+            return Some(Verdict::Wrong(peer, BlobName { digest, size: part.range().size }, found));
         }
-        let Some(coming) = self.coming.remove(&key) else { return Vec::new() };
-        coming.part.note_digest(piece.digest);
+        part.note_digest(digest);
         let mut whole = Vec::new();
-        for key in coming.answers {
+        for key in answers {
             let Some(answer) = self.answers.get_mut(&key) else { continue };
             answer.missing -= 1;
             if answer.missing == 0 {
                 whole.extend(self.answers.remove(&key));
             }
         }
-        whole
+        Some(Verdict::Right(peer, whole))
+    }
+
+    /// Whether something is known of bytes that have come.
+    pub fn has_findings(&self) -> bool {
+        self.inspector.has_findings()
+    }
+
+    /// Nothing comes any more.
+    pub fn close(&mut self) {
+        self.inspector = Inspector::default();
     }
 
     /// Whether nothing is on its way, or stayed where it was made.
@@ -99,9 +128,11 @@ impl Homing {
 
     /// A peer is gone, and what came from there.
     pub fn forget(&mut self, peer: PeerId) {
-        let gone = self.coming.extract_if(|(from, _), _| *from == peer);
-        for key in gone.flat_map(|(_, coming)| coming.answers) {
-            self.answers.remove(&key);
+        for (_, coming) in self.coming.extract_if(|(from, _), _| *from == peer) {
+            self.inspector.forget(coming.key);
+            for key in coming.answers {
+                self.answers.remove(&key);
+            }
         }
     }
 
@@ -119,7 +150,11 @@ impl Homing {
         self.answers.remove(&key);
         self.coming.retain(|(from, _), coming| {
             coming.answers.retain(|&other| *from != peer || other != key);
-            !coming.answers.is_empty()
+            let is_awaited = !coming.answers.is_empty();
+            if !is_awaited {
+                self.inspector.forget(coming.key);
+            }
+            is_awaited
         });
     }
 
@@ -223,6 +258,7 @@ pub(crate) trait HomingWork: BlobHome {
         name: BlobName,
         asks: bool,
     ) -> Result<(BlockPart, bool), ArenaError> {
+        let waker = self.links().sleeper().map(|sleeper| sleeper.waker());
         let BlobParts { homing, arena, giving, .. } = self.blobs();
         if let Some(part) = giving.part(name.digest).filter(|part| !part.is_exposed()) {
             return Ok((part.clone(), true));
@@ -233,7 +269,8 @@ pub(crate) trait HomingWork: BlobHome {
             return Ok((coming.part.clone(), false));
         }
         let part = arena.reserve(usize::try_from(name.size).unwrap_or(usize::MAX))?;
-        let coming = Coming { part: part.clone(), received: 0, answers: vec![key] };
+        let (part_key, answers) = (homing.inspector.enter(waker), vec![key]);
+        let coming = Coming { key: part_key, part: part.clone(), received: 0, answers };
         homing.coming.insert(place, coming);
         if asks {
             let (shortfall, text) = (Shortfall::None, String::new());
@@ -244,8 +281,26 @@ pub(crate) trait HomingWork: BlobHome {
 
     /// Takes in bytes of results.
     fn take_result_piece(&mut self, peer: PeerId, piece: &Piece<'_>) {
-        for answer in self.blobs().homing.take_piece(peer, piece) {
-            self.result_came(peer, answer);
+        self.blobs().homing.take_piece(peer, piece);
+    }
+
+    /// Takes in what bytes of results were found to be. A node that has named others is broken, or lies: nothing that it has
+    /// is of any worth.
+    fn take_findings(&mut self) {
+        for finding in self.blobs().homing.inspector.take_findings() {
+            match self.blobs().homing.judge(finding) {
+                None => {}
+                Some(Verdict::Right(peer, answers)) => {
+                    answers.into_iter().for_each(|answer| self.result_came(peer, answer));
+                }
+                Some(Verdict::Wrong(peer, BlobName { digest, size }, found)) => {
+                    let text = format!(
+                        "it sent {size} bytes of a result that do not hash to {digest}, as it had named them, but to \
+                         {found}: its memory or its disk is damaged, or it is not what you started there"
+                    );
+                    self.peer_gone(peer, &text, Departure::Lost);
+                }
+            }
         }
     }
 
@@ -289,17 +344,23 @@ impl<H: BlobHome> HomingWork for H {}
 mod tests {
     use super::*;
     use gristmill_shm::ClientArena;
+    use gristmill_store::digest_of;
 
     const PEER: PeerId = PeerId(3);
-    const DIGEST: Digest = Digest([7; 32]);
+    const BYTES: &[u8] = b"abcdef";
+
+    fn digest() -> Digest {
+        digest_of(&ClientArena::create(0).expect("an arena").store(BYTES).expect("a block"))
+    }
 
     /// Two answers of the same bytes.
     fn two_answers() -> Homing {
         let arena = ClientArena::create(0).expect("an arena");
         let mut homing = Homing::default();
-        let part = arena.reserve(6).expect("a block");
-        let coming = Coming { part: part.clone(), received: 0, answers: vec![0, 1] };
-        homing.coming.insert((PEER, DIGEST), coming);
+        let part = arena.reserve(BYTES.len()).expect("a block");
+        let key = homing.inspector.enter(None);
+        let coming = Coming { key, part: part.clone(), received: 0, answers: vec![0, 1] };
+        homing.coming.insert((PEER, digest()), coming);
         for key in [0, 1] {
             let returned =
                 Returned { task: TaskId::new(9, 9), attempt: Attempt(0), tags: Tags::default() };
@@ -311,30 +372,50 @@ mod tests {
         homing
     }
 
-    fn piece(offset: u64, bytes: &[u8]) -> Piece<'_> {
-        Piece { digest: DIGEST, offset, bytes }
+    fn take(homing: &mut Homing, peer: PeerId, offset: u64, bytes: &[u8]) -> Option<Verdict> {
+        homing.take_piece(peer, &Piece { digest: digest(), offset, bytes });
+        let finding = homing.inspector.take_findings().pop()?;
+        homing.judge(finding)
     }
 
     #[test]
     fn bytes_that_come_twice_end_all_answers_that_name_them_once() {
         let mut homing = two_answers();
-        assert!(homing.take_piece(PeerId(4), &piece(0, b"other")).is_empty());
+        assert!(take(&mut homing, PeerId(4), 0, b"other").is_none());
         for again in [b"abc", b"abc", b"xyz"] {
-            assert!(homing.take_piece(PEER, &piece(0, again)).is_empty());
+            assert!(take(&mut homing, PEER, 0, again).is_none());
         }
         assert_eq!(homing.progress(TaskId::new(9, 9)), Some((3, 6)));
-        let whole = homing.take_piece(PEER, &piece(3, b"def"));
+        let verdict = take(&mut homing, PEER, 3, b"def");
+        let Some(Verdict::Right(PEER, whole)) = verdict else { panic!("{verdict:?}") };
         assert_eq!(whole.len(), 2);
-        assert_eq!(whole[0].parts[0].to_vec(), b"abcdef");
-        assert!(homing.take_piece(PEER, &piece(0, b"abc")).is_empty());
+        assert_eq!(whole[0].parts[0].to_vec(), BYTES);
+        assert!(take(&mut homing, PEER, 0, b"abc").is_none());
         assert!(homing.coming.is_empty() && homing.answers.is_empty());
     }
 
     #[test]
     fn more_bytes_than_were_named_are_not_taken() {
         let mut homing = two_answers();
-        assert!(homing.take_piece(PEER, &piece(0, b"too many")).is_empty());
+        assert!(take(&mut homing, PEER, 0, b"too many").is_none());
         assert_eq!(homing.progress(TaskId::new(9, 9)), Some((0, 6)));
+    }
+
+    #[test]
+    fn bytes_that_are_not_those_named_end_no_answer() {
+        let mut homing = two_answers();
+        let verdict = take(&mut homing, PEER, 0, b"abcdeX");
+        assert!(matches!(verdict, Some(Verdict::Wrong(PEER, BlobName { size: 6, .. }, _))));
+        assert_eq!((homing.answers.len(), homing.coming.len()), (2, 0));
+    }
+
+    #[test]
+    fn what_was_found_of_bytes_that_nobody_waits_for_is_nothing() {
+        let mut homing = two_answers();
+        homing.take_piece(PEER, &Piece { digest: digest(), offset: 0, bytes: BYTES });
+        homing.forget(PEER);
+        let finding = homing.inspector.take_findings().pop().expect("all had come");
+        assert!(homing.judge(finding).is_none());
     }
 
     #[test]

@@ -9,11 +9,14 @@ mod facade;
 mod feeds;
 mod giving;
 mod homing;
+mod inspector;
 mod keeping;
 mod naming;
 mod options;
 mod parts;
 mod placing;
+#[cfg(test)]
+mod poisoned;
 mod staying;
 mod tables;
 mod taking;

@@ -30,6 +30,7 @@ pub struct BlobParts<'a> {
 pub struct BlobLook<'a> {
     pub(crate) bundles: &'a Bundles,
     pub(crate) giving: &'a Giving,
+    pub(crate) homing: &'a Homing,
     pub(crate) taking: Option<&'a Taking>,
 }
 

@@ -60,8 +60,8 @@ impl BlobTables {
     /// The same, to be looked at.
     #[must_use]
     pub const fn look(&self) -> BlobLook<'_> {
-        let Self { bundles, giving, taking, .. } = self;
-        BlobLook { bundles, giving, taking: taking.as_ref() }
+        let Self { bundles, giving, homing, taking, .. } = self;
+        BlobLook { bundles, giving, homing, taking: taking.as_ref() }
     }
 
     /// A result of these bytes and parts, as a worker here answers it.
@@ -100,12 +100,6 @@ impl BlobTables {
     pub fn contents(&self, payload: &Payload) -> Vec<Vec<u8>> {
         let Some(block) = payload.block() else { return Vec::new() };
         self.bundles.get(block).parts().iter().map(BlockPart::to_vec).collect()
-    }
-
-    /// Whether the depot has told something.
-    #[must_use]
-    pub fn has_news(&self) -> bool {
-        self.taking.as_ref().is_some_and(Taking::has_news)
     }
 
     /// How many payloads there are.

@@ -73,8 +73,8 @@ impl BlobPort for Lanes {
     }
 
     fn blob_look(&self) -> BlobLook<'_> {
-        let Self { bundles, giving, taking, .. } = self;
-        BlobLook { bundles, giving, taking: taking.as_ref() }
+        let Self { bundles, giving, homing, taking, .. } = self;
+        BlobLook { bundles, giving, homing, taking: taking.as_ref() }
     }
 }
 

@@ -149,16 +149,16 @@ impl Engine {
         self.lanes.world.memory.blobs.as_ref()
     }
 
-    /// Whether its depot has told something.
-    pub fn has_depot_news(&self) -> bool {
-        self.tables().is_some_and(BlobTables::has_news)
+    /// Whether there is something to take in about its large parts.
+    pub fn has_large_news(&self) -> bool {
+        self.tables().is_some() && self.has_blob_news()
     }
 
-    /// Takes in what its depot has told.
-    pub fn hear_depot(&mut self) {
-        if self.has_depot_news() {
+    /// Takes that in.
+    pub fn hear_large_news(&mut self) {
+        if self.has_large_news() {
             let now = self.lanes.world.now;
-            self.take_depot_news(now);
+            self.take_blob_news(now);
         }
     }
 

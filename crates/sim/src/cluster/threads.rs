@@ -61,7 +61,7 @@ impl Handle {
                 return false;
             }
             engine.drain_rings(plan, random);
-            engine.hear_depot();
+            engine.hear_large_news();
             engine.poll_if_due();
             engine.settle_and_flush();
             true
@@ -87,7 +87,7 @@ impl Engine {
         let is_published = self.lanes.world.workers.iter().any(|worker| worker.published > 0);
         is_published
             || self.lanes.links.has_outgoing
-            || self.has_depot_news()
+            || self.has_large_news()
             || self.next_wake(with_links).is_some_and(|wake| wake <= now)
             || (with_links && self.has_arrived(air))
     }
