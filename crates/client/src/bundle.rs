@@ -105,7 +105,9 @@ impl Bundles {
         let size = |(part, name): (&BlockPart, Option<BlobName>)| {
             name.map_or(part.range().size, |name| name.size)
         };
-        let size = bundle.bytes.len() as u64 + bundle.named_parts().map(size).sum::<u64>();
+        // What is only named may be any number of bytes.
+        let sizes = bundle.named_parts().map(size);
+        let size = sizes.fold(bundle.bytes.len() as u64, u64::saturating_add);
         let bundle = Some(Arc::new(bundle));
         let place = if let Some(place) = self.free.pop() {
             self.entries[place] = bundle;

@@ -30,6 +30,14 @@ pub enum FrameError {
     /// The payload kind names no kind of payload.
     #[error("a frame has the unknown payload kind {0}")]
     UnknownPayload(u8),
+    /// The name of a blob is that of another number of bytes.
+    #[error("a blob of {size} bytes has the name of one of {named}")]
+    Misnamed {
+        /// How many bytes there are to be.
+        size: u64,
+        /// How many its name says there are.
+        named: u64,
+    },
 }
 
 impl FrameError {
@@ -42,6 +50,7 @@ impl FrameError {
             Self::Truncated { .. } => "frame_truncated",
             Self::UnknownVerdict(_) => "frame_unknown_verdict",
             Self::UnknownPayload(_) => "frame_unknown_payload",
+            Self::Misnamed { .. } => "frame_misnamed",
         }
     }
 }

@@ -56,6 +56,20 @@ fn a_node_that_sends_other_bytes_than_it_named_is_lost_with_its_task() {
 }
 
 #[test]
+fn nobody_can_name_the_right_bytes_with_a_wrong_size() {
+    let mut engine = Workless::new();
+    let mut node = engine.join("n1", 1);
+    let task = engine.submit(&[]);
+    node.until_sent(&mut engine);
+    let name = right_name(&engine);
+    node.answer(BlobName { size: name.size - 1, ..name });
+    engine.until(&mut [&mut node], |inner| !inner.news.is_empty());
+    let text = "it sent what is no message: a blob of 12 bytes has the name of one of 13";
+    assert_eq!(engine.departures(), [(node.peer, text.to_owned())]);
+    assert!(!engine.inner.is_final(task), "it may be lost once");
+}
+
+#[test]
 fn the_same_name_is_good_where_the_right_bytes_come_under_it() {
     let mut engine = Workless::new();
     let mut liar = engine.join("liar", 1);

@@ -1,6 +1,6 @@
 //! Bytes of blobs that had to do with one node.
 
-/// Bytes of blobs that had to do with one node, or with all.
+/// Bytes of blobs that had to do with one node, or with all. Some are what nodes say: any number, which never wraps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BlobTraffic {
     /// In tasks that were sent there by name: so much would have been sent there otherwise.
@@ -24,10 +24,10 @@ impl BlobTraffic {
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
-            named: self.named + other.named,
-            given: self.given + other.given,
-            fetched: self.fetched + other.fetched,
-            passed_on: self.passed_on + other.passed_on,
+            named: self.named.saturating_add(other.named),
+            given: self.given.saturating_add(other.given),
+            fetched: self.fetched.saturating_add(other.fetched),
+            passed_on: self.passed_on.saturating_add(other.passed_on),
         }
     }
 }

@@ -114,12 +114,12 @@ pub(crate) trait GivingWork: BlobHome {
         self.parts().core.peer_supplied(peer);
         let giver = self.blobs().giving.spread.have(peer, digest);
         if let Some(link) = self.links_mut().get_mut(peer) {
-            link.traffic.fetched += fetched;
+            link.traffic.fetched = link.traffic.fetched.saturating_add(fetched);
         }
         if let Some(Giver::Node(giver)) = giver
             && let Some(link) = self.links_mut().get_mut(giver)
         {
-            link.traffic.passed_on += fetched;
+            link.traffic.passed_on = link.traffic.passed_on.saturating_add(fetched);
         }
         self.obey_spread();
     }

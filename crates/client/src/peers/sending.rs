@@ -34,7 +34,7 @@ impl PayloadStore for Bundles {
     fn named_size(&self, payload: &Payload) -> u64 {
         let PayloadRef::Block(block) = payload.get() else { return 0 };
         let names = self.get(block).named_parts().filter_map(|(_, name)| name);
-        names.map(|name| name.size).sum()
+        names.map(|name| name.size).fold(0, u64::saturating_add)
     }
 }
 
@@ -107,7 +107,7 @@ pub trait Sending: LinkPort {
         );
         let results = errand.parents.clone().filter_map(|(_, _, result)| result);
         let named = results.chain([task.payload]).map(|payload| store.named_size(payload));
-        link.traffic.named += named.sum::<u64>();
+        link.traffic.named = named.fold(link.traffic.named, u64::saturating_add);
         links.has_outgoing = true;
         Sent::Written(0)
     }

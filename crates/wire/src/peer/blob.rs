@@ -143,7 +143,7 @@ fn put_name(out: &mut Vec<u8>, name: &BlobName) {
 }
 
 fn read_name(reader: &mut Reader<'_>) -> Result<BlobName, FrameError> {
-    Ok(BlobName { digest: reader.digest()?, size: reader.word()? })
+    BlobName::checked(reader.digest()?, reader.word()?)
 }
 
 /// Some bytes of a blob, read where they lie.
@@ -192,13 +192,12 @@ mod tests {
     use proptest::prelude::*;
 
     const DIGEST: Digest = Digest([3; 32]);
-    const NAME: BlobName = BlobName { digest: DIGEST, size: 5 };
 
     #[test]
     fn every_notice_comes_back() {
+        let name = BlobName { digest: Digest::of(DIGEST.0, 5), size: 5 };
         let text = || "why".to_owned();
-        let need =
-            |shortfall| BlobMessage::Need { name: NAME, received: 4, shortfall, text: text() };
+        let need = |shortfall| BlobMessage::Need { name, received: 4, shortfall, text: text() };
         for message in [
             BlobMessage::Open { port: 7700 },
             need(Shortfall::None),
@@ -206,7 +205,7 @@ mod tests {
             need(Shortfall::Wrong),
             BlobMessage::Have { digest: DIGEST, fetched: 6 },
             BlobMessage::Dropped { digest: DIGEST, text: text() },
-            BlobMessage::Fetch { name: NAME, address: "10.0.0.1:80".to_owned() },
+            BlobMessage::Fetch { name, address: "10.0.0.1:80".to_owned() },
             BlobMessage::Received { digest: DIGEST },
         ] {
             let mut chunk = Vec::new();

@@ -25,7 +25,7 @@ impl<'a> Part<'a> {
             return reader.sized_bytes().map(Self::Bytes);
         }
         let size = reader.word()? & !NAMED;
-        Ok(Self::Blob(BlobName { digest: reader.digest()?, size }))
+        Ok(Self::Blob(BlobName::checked(reader.digest()?, size)?))
     }
 }
 
@@ -152,15 +152,19 @@ mod tests {
 
     #[test]
     fn golden_name() {
-        let name = BlobName { digest: Digest([7; 32]), size: 1 << 20 };
+        let digest = Digest::of([7; 32], 1 << 20);
+        let name = BlobName { digest, size: 1 << 20 };
         let mut out = Vec::new();
         Parted::put_head(&mut out, b"", 1);
         Parted::put_name(&mut out, &name);
         let head = [0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 128];
-        assert_eq!((&out[..16], &out[16..]), (head.as_slice(), [7; 32].as_slice()));
+        assert_eq!((&out[..16], &out[16..]), (head.as_slice(), digest.0.as_slice()));
         let parts = vec![Part::Blob(name)];
         assert_eq!(Parted::read(&mut Reader::new(&out)), Ok(Parted { bytes: b"", parts }));
         assert!(Parted::read(&mut Reader::new(&out[..47])).is_err());
+        out[8] = 1;
+        let misnamed = Err(FrameError::Misnamed { size: 1 + (1 << 20), named: 1 << 20 });
+        assert_eq!(Parted::read(&mut Reader::new(&out)), misnamed);
     }
 
     proptest! {
