@@ -7,7 +7,7 @@ use gristmill_core::{Budgets, Config, Core, Origin, TaskOptions};
 use gristmill_keeper::{Program, unheard};
 use gristmill_shm::{BlockPart, ClientArena, Gaps, Segment, SegmentOptions, Window};
 use gristmill_sync::barrier::BarrierMode;
-use gristmill_transport::{InprocChannel, Sleeper, pair};
+use gristmill_transport::{Channel, Sleeper, pair};
 use gristmill_wire::peer::{
     AnswerMessage, EndKind, Grant, MessageKind, Messages, Parted, Piece, TaskMessage,
 };
@@ -56,9 +56,9 @@ impl Workless {
     /// A node comes.
     pub fn join(&mut self, name: &str, workers: u32) -> Node {
         let (ours, theirs) = pair().expect("descriptors");
-        let peer = self.inner.attach(end(name, ours, workers));
+        let peer = self.inner.attach(end(name, Box::new(ours), workers));
         let mut links = Links::new(None, false);
-        links.insert(end("program", theirs, 0), 0);
+        links.insert(end("program", Box::new(theirs), 0), 0);
         Node { peer, links, tasks: Vec::new(), heard: Vec::new() }
     }
 
@@ -124,10 +124,10 @@ impl Workless {
 }
 
 /// One end of a connection, whose other end runs tasks on so many workers.
-fn end(name: &str, channel: InprocChannel, workers: u32) -> NewLink {
+pub(crate) fn end(name: &str, channel: Box<dyn Channel + Send>, workers: u32) -> NewLink {
     NewLink {
         name: name.to_owned(),
-        channel: Box::new(channel),
+        channel,
         beat_ns: FOR_EVER_NS,
         expiry_ns: FOR_EVER_NS,
         grant: Grant { workers, ..Grant::NOTHING },
@@ -186,6 +186,18 @@ impl Node {
 
     /// Answers its first task with a large result of this name.
     pub fn answer(&mut self, name: BlobName) -> TaskId {
+        self.answer_with(|out| {
+            Parted::put_head(out, b"result", 1);
+            Parted::put_name(out, &name);
+        })
+    }
+
+    /// Answers its first task with a small result.
+    pub fn answer_plainly(&mut self) -> TaskId {
+        self.answer_with(|out| Parted::put_plain(out, b"result"))
+    }
+
+    fn answer_with(&mut self, put: impl FnOnce(&mut Vec<u8>)) -> TaskId {
         let (task, attempt) = self.tasks.remove(0);
         let span = Span::default();
         let message = AnswerMessage {
@@ -200,10 +212,7 @@ impl Node {
             payload: Parted::default(),
             loss: None,
         };
-        message.write(&mut self.link().out, |out| {
-            Parted::put_head(out, b"result", 1);
-            Parted::put_name(out, &name);
-        });
+        message.write(&mut self.link().out, put);
         task
     }
 

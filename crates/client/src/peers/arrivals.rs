@@ -8,43 +8,41 @@ use super::answers::AnswerWork;
 use super::guests::GuestWork;
 use super::home::{LinkHome, Parts};
 use super::intake::{Departure, LinkWork, PeerNews};
-use super::link::LinkError;
+use super::link::{Came, LinkError};
 use super::sending::Sending;
 use super::upkeep::Upkeep;
 
-/// Chunks that a lease takes from one link before the engine's other threads have their turn: blobs may come without end.
-const CHUNKS_TURN: usize = 16;
+/// What is taken from one link before others, and the engine's other threads, have their turn: blobs may come without end,
+/// and somebody may see to it that something always does. Bytes, as many as a blob's pieces are under way at a time; and
+/// chunks, of which small ones cost more than their bytes.
+const BYTES_TURN: usize = 2 << 20;
+const CHUNKS_TURN: usize = 1 << 10;
 
 /// Taking in what comes.
 pub(super) trait Arrivals: LinkHome {
     fn drain_link(&mut self, peer: PeerId, chunk: &mut Vec<u8>, now: u64) -> usize {
-        let mut count = 0;
+        let (mut count, mut size) = (0, 0);
         if self.links().is_lease {
             self.expire(peer, now);
         }
         for turn in 0.. {
-            if turn == CHUNKS_TURN && self.links().is_lease {
+            if turn == CHUNKS_TURN || size >= BYTES_TURN {
                 self.links_mut().has_more = true;
                 break;
             }
             // Without a sleeper nobody says which have something.
             let is_told = self.links().sleeper().is_some();
-            let Some(link) = self.links_mut().get_mut(peer) else { break };
-            if !link.is_readable {
-                break;
-            }
-            match link.receive(chunk) {
-                Ok(false) => {
+            let Some(link) = self.links_mut().get_mut(peer).filter(|link| link.is_readable) else {
+                return count;
+            };
+            match link.receive_one(chunk) {
+                Ok(Came::Nothing) => {
                     link.is_readable = !is_told;
-                    // What was acknowledged makes room for messages that wait for it, and for blobs; what came may be a part
-                    // of a message.
-                    let has_more = !link.out.is_empty() || !link.feeds.is_empty();
-                    let is_due = has_more || link.acknowledgement_is_due();
-                    self.links_mut().has_outgoing |= is_due;
-                    self.release_confirmed(peer);
                     break;
                 }
-                Ok(true) => {
+                Ok(Came::Part(bytes)) => size += bytes,
+                Ok(Came::Messages) => {
+                    size += chunk.len();
                     let taken = self.take_messages(peer, chunk, now);
                     count += taken.as_ref().copied().unwrap_or(1);
                     if let Err(error) = taken {
@@ -54,12 +52,21 @@ pub(super) trait Arrivals: LinkHome {
                 Err(error) => self.link_failed(peer, &error),
             }
         }
-        if let Some(link) = self.links_mut().get_mut(peer)
-            && link.has_heard()
-        {
+        self.end_turn(peer, now);
+        count
+    }
+
+    /// Does what those things ask for that came besides messages.
+    fn end_turn(&mut self, peer: PeerId, now: u64) {
+        let Some(link) = self.links_mut().get_mut(peer) else { return };
+        if link.has_heard() {
             link.pulse.heard_at = now;
         }
-        count
+        // What was acknowledged makes room for messages that wait for it, and for blobs; what came may be a part of a message.
+        let has_more = !link.out.is_empty() || !link.feeds.is_empty();
+        let is_due = has_more || link.acknowledgement_is_due();
+        self.links_mut().has_outgoing |= is_due;
+        self.release_confirmed(peer);
     }
 
     fn take_messages(&mut self, peer: PeerId, chunk: &[u8], now: u64) -> Result<usize, LinkError> {

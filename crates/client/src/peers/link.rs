@@ -52,9 +52,9 @@ const FEEDS_TURN: usize = 8;
 const FEEDS_UNTAKEN: usize = 2 << 20;
 
 /// A chunk that is a message's end, or holds several.
-const WHOLE: u8 = 1;
+pub(super) const WHOLE: u8 = 1;
 /// A piece of a message that goes on in the next chunk.
-const PIECE: u8 = 2;
+pub(super) const PIECE: u8 = 2;
 
 /// Why a link is of no use any more.
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +105,18 @@ impl LinkError {
     pub fn is_end(&self) -> bool {
         matches!(self, Self::Channel(ChannelError::Closed { .. }))
     }
+}
+
+/// What one chunk was.
+#[derive(Debug)]
+#[must_use]
+pub(super) enum Came {
+    /// There was none.
+    Nothing,
+    /// No message ends in it; its bytes.
+    Part(usize),
+    /// Whole messages.
+    Messages,
 }
 
 /// One link.
@@ -398,33 +410,51 @@ impl Link {
     }
 
     /// The next messages that have come, in place of what `chunk` held; false: nothing more is there.
+    ///
+    /// # Errors
+    /// The link is of no use any more, or its connection is not.
     pub fn receive(&mut self, chunk: &mut Vec<u8>) -> Result<bool, LinkError> {
         loop {
-            let Some(channel) = &mut self.channel else { return Ok(false) };
-            let came = match channel.receive(chunk)? {
-                // It may have spared itself a look for more.
-                None if self.unsendable.is_some() => channel.receive(chunk)?,
-                came => came,
-            };
-            let Some(head) = came else { return self.unsendable.take().map_or(Ok(false), Err) };
-            if self.session.accept(&head, chunk.len())? != Arrival::Fresh {
-                continue;
+            match self.receive_one(chunk)? {
+                Came::Nothing => return Ok(false),
+                Came::Part(_) => {}
+                Came::Messages => return Ok(true),
             }
-            if head.kind == PIECE || !self.partial.is_empty() {
-                self.partial.append(chunk);
-            }
-            if head.kind == PIECE {
-                let (size, limit) = (self.partial.len(), self.sizes.message);
-                if size > limit {
-                    return Err(LinkError::TooLarge { size, limit });
-                }
-                continue;
-            }
-            if !self.partial.is_empty() {
-                *chunk = std::mem::take(&mut self.partial);
-            }
-            return Ok(true);
         }
+    }
+
+    /// The same of one chunk.
+    ///
+    /// # Errors
+    /// As above.
+    pub(super) fn receive_one(&mut self, chunk: &mut Vec<u8>) -> Result<Came, LinkError> {
+        let Some(channel) = &mut self.channel else { return Ok(Came::Nothing) };
+        let came = match channel.receive(chunk)? {
+            // It may have spared itself a look for more.
+            None if self.unsendable.is_some() => channel.receive(chunk)?,
+            came => came,
+        };
+        let Some(head) = came else {
+            return self.unsendable.take().map_or(Ok(Came::Nothing), Err);
+        };
+        let bytes = chunk.len();
+        if self.session.accept(&head, bytes)? != Arrival::Fresh {
+            return Ok(Came::Part(bytes));
+        }
+        if head.kind == PIECE || !self.partial.is_empty() {
+            self.partial.append(chunk);
+        }
+        if head.kind == PIECE {
+            let (size, limit) = (self.partial.len(), self.sizes.message);
+            if size > limit {
+                return Err(LinkError::TooLarge { size, limit });
+            }
+            return Ok(Came::Part(bytes));
+        }
+        if !self.partial.is_empty() {
+            *chunk = std::mem::take(&mut self.partial);
+        }
+        Ok(Came::Messages)
     }
 }
 

@@ -12,6 +12,8 @@ mod definitions;
 mod dials;
 mod disagreement;
 mod door;
+#[cfg(test)]
+mod flood;
 mod guests;
 mod home;
 mod inside;

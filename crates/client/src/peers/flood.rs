@@ -1,0 +1,93 @@
+//! Peers that send without end.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use gristmill_transport::{Channel, ChannelError, ChunkHead, Flushed};
+
+use super::intake::LinkWork as _;
+use crate::workless::{Workless, end};
+
+/// A connection over which something has always come: a chunk after the other with these bytes, of this kind.
+struct Flood {
+    socket: UnixStream,
+    kind: u8,
+    bytes: Vec<u8>,
+    sequence: u64,
+}
+
+impl Flood {
+    fn of(kind: u8, bytes: Vec<u8>) -> Box<Self> {
+        let (socket, _) = UnixStream::pair().expect("descriptors");
+        Box::new(Self { socket, kind, bytes, sequence: 0 })
+    }
+}
+
+impl Channel for Flood {
+    fn send(&mut self, _: ChunkHead, _: &[u8]) -> Result<(), ChannelError> {
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<Flushed, ChannelError> {
+        Ok(Flushed::All)
+    }
+
+    fn receive(&mut self, body: &mut Vec<u8>) -> Result<Option<ChunkHead>, ChannelError> {
+        self.sequence += 1;
+        body.clone_from(&self.bytes);
+        Ok(Some(ChunkHead { kind: self.kind, sequence: self.sequence, acknowledged: 0 }))
+    }
+
+    fn close(&mut self) {}
+
+    fn unsent(&self) -> usize {
+        0
+    }
+
+    fn wants_write(&self) -> bool {
+        false
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn peer(&self) -> &'static str {
+        "the other end"
+    }
+
+    fn sent_bytes(&self) -> u64 {
+        0
+    }
+
+    fn received_bytes(&self) -> u64 {
+        self.sequence
+    }
+}
+
+/// What a link carries is taken in turns with what others carry, which ends at once here.
+fn others_have_their_turn(kind: u8, bytes: Vec<u8>) {
+    let mut engine = Workless::new();
+    engine.inner.attach(end("flood", Flood::of(kind, bytes), 0));
+    let mut node = engine.join("n1", 1);
+    let task = engine.submit(&[]);
+    node.until_sent(&mut engine);
+    node.answer_plainly();
+    engine.until(&mut [&mut node], |inner| inner.is_final(task));
+    assert!(engine.inner.lanes.links.has_more, "the flood goes on");
+    assert!(engine.departures().is_empty());
+}
+
+#[test]
+fn a_node_that_sends_without_end_leaves_others_their_turn() {
+    let bytes = vec![0; 128 << 10];
+    let mut piece = Vec::new();
+    let (digest, size) = (gristmill_wire::Digest([7; 32]), bytes.len());
+    gristmill_wire::peer::Piece::write(&mut piece, (digest, 0), size, |_| {});
+    others_have_their_turn(super::link::WHOLE, piece);
+}
+
+#[test]
+fn so_does_one_whose_message_has_no_end() {
+    others_have_their_turn(super::link::PIECE, vec![0; 16]);
+}
