@@ -9,7 +9,7 @@ use gristmill_shm::{BlockPart, ClientArena, Gaps, Segment, SegmentOptions, Windo
 use gristmill_sync::barrier::BarrierMode;
 use gristmill_transport::{Channel, Sleeper, pair};
 use gristmill_wire::peer::{
-    AnswerMessage, EndKind, Grant, MessageKind, Messages, Parted, Piece, TaskMessage,
+    AnswerMessage, Control, EndKind, Grant, MessageKind, Messages, Parted, Piece, TaskMessage,
 };
 use gristmill_wire::{Attempt, BlobName, FunctionId, PeerId, Span, TaskId, Temperature};
 
@@ -146,6 +146,11 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    /// Says something.
+    pub fn say(&mut self, word: &Control) {
+        word.write(&mut self.link().out);
+    }
+
     pub fn link(&mut self) -> &mut Link {
         self.links.get_mut(PeerId(0)).expect("it has one link")
     }

@@ -11,10 +11,11 @@ use gristmill_wire::{BlobName, Digest, PeerId, TaskId};
 use gristmill_store::Want;
 use gristmill_wire::peer::BlobMessage;
 
+use super::asked::Wanted;
 use super::depot::{Named, Order, Unnamed};
 use super::naming::is_blob;
 use super::parts::{BlobHome, BlobParts};
-use super::taking::{Asked, Taking};
+use super::taking::Taking;
 use super::work::{BlobTalk as _, GivingWork as _, TakingWork as _};
 use crate::peers::LinkWork as _;
 
@@ -104,10 +105,10 @@ pub(crate) trait KeepingWork: BlobHome {
             }
             Ok(Want::OnDisk(part)) => {
                 taking.order(Order::Restore(name));
-                taking.asked.push(Asked { peer, name, received, part });
+                taking.asked.note(peer, name, (received, part));
             }
             Ok(Want::Coming(part) | Want::Missing(part)) => {
-                taking.asked.push(Asked { peer, name, received, part });
+                taking.asked.note(peer, name, (received, part));
             }
             Err(text) => {
                 self.say_blob(peer, &BlobMessage::Dropped { digest: name.digest, text });
@@ -117,7 +118,8 @@ pub(crate) trait KeepingWork: BlobHome {
 
     /// A blob has come back from disk: those that have asked for it get it.
     fn give_those_asked_for(&mut self, digest: Digest) {
-        for Asked { peer, name, received, part } in self.take_asked(digest) {
+        let name = BlobName { digest, size: digest.size() };
+        for (peer, (received, part)) in self.take_asked(digest) {
             self.give_result(peer, name, received);
             drop(part);
         }
@@ -125,15 +127,15 @@ pub(crate) trait KeepingWork: BlobHome {
 
     /// A blob does not come back from disk: those that have asked for it learn why.
     fn lose_those_asked_for(&mut self, digest: Digest, text: &str) {
-        for Asked { peer, .. } in self.take_asked(digest) {
+        for (peer, _) in self.take_asked(digest) {
             let text = text.to_owned();
             self.say_blob(peer, &BlobMessage::Dropped { digest, text });
         }
     }
 
-    fn take_asked(&mut self, digest: Digest) -> Vec<Asked> {
-        let Some(taking) = self.blobs().taking else { return Vec::new() };
-        taking.asked.extract_if(.., |asked| asked.name.digest == digest).collect()
+    fn take_asked(&mut self, digest: Digest) -> Vec<(PeerId, Wanted)> {
+        let taking = self.blobs().taking;
+        taking.map(|taking| taking.asked.take(digest)).unwrap_or_default()
     }
 
     /// A peer has all of a result, for one answer.

@@ -4,6 +4,7 @@
 //! A lease's engine takes tasks that name what it lacks, has these wait, and says what it needs; its own results it names,
 //! and gives. States and races: `README.md` beside this file.
 
+mod asked;
 mod depot;
 mod facade;
 mod feeds;

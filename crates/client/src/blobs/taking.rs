@@ -7,6 +7,7 @@ use gristmill_store::{BlobLimits, Store, Want};
 use gristmill_transport::{Identity, Waker};
 use gristmill_wire::{BlobName, Digest, PeerId, TaskId};
 
+use super::asked::Asked;
 use super::depot::{Depot, Gate, News, Order, Warden};
 use super::options::BlobSizes;
 
@@ -16,18 +17,6 @@ pub(crate) struct Awaited {
     pub promise: TaskId,
     /// Who sent the tasks.
     pub peer: PeerId,
-}
-
-/// A result that was asked for and comes back from disk.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    /// Who asked.
-    pub peer: PeerId,
-    pub name: BlobName,
-    /// Bytes that are there.
-    pub received: u64,
-    /// Where it comes to. What nobody has goes to disk again where memory is short, before it could be given.
-    pub part: BlockPart,
 }
 
 /// What a lease's engine has to take.
@@ -54,7 +43,7 @@ pub(crate) struct Taking {
     /// Results that whoever asked for the tasks does not have yet; each with how many answers name it.
     pub kept: HashMap<Digest, usize>,
     /// Results that were asked for and come back from disk.
-    pub asked: Vec<Asked>,
+    pub asked: Asked,
 }
 
 impl Taking {
@@ -88,7 +77,7 @@ impl Taking {
             is_open: false,
             unnamed: 0,
             kept: HashMap::new(),
-            asked: Vec::new(),
+            asked: Asked::default(),
         }
     }
 

@@ -70,7 +70,7 @@ pub(crate) trait BlobTalk: BlobHome {
 
     fn say_blob(&mut self, peer: PeerId, message: &BlobMessage) {
         if let Some(link) = self.links_mut().get_mut(peer) {
-            message.write(&mut link.out);
+            link.say(|out| message.write(out));
             self.links_mut().has_outgoing = true;
         }
     }
@@ -92,7 +92,11 @@ pub(crate) trait GivingWork: BlobHome {
 
     /// A node is gone.
     fn giver_left(&mut self, peer: PeerId) {
-        self.blobs().giving.addresses.remove(&peer);
+        let BlobParts { giving, taking, .. } = self.blobs();
+        giving.addresses.remove(&peer);
+        if let Some(taking) = taking {
+            taking.asked.forget(peer);
+        }
         self.results_left(peer);
         self.blobs().giving.spread.leave(peer);
         self.obey_spread();

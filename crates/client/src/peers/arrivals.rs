@@ -1,8 +1,8 @@
 //! What comes over a link: messages, and what they ask for.
 
 use gristmill_core::PeerOffer;
+use gristmill_wire::PeerId;
 use gristmill_wire::peer::{Beat, Control, Definition, MessageKind, Messages};
-use gristmill_wire::{FrameError, PeerId};
 
 use super::answers::AnswerWork;
 use super::guests::GuestWork;
@@ -100,9 +100,9 @@ pub(super) trait Arrivals: LinkHome {
         kind: MessageKind,
         body: &[u8],
         now: u64,
-    ) -> Result<(), FrameError> {
+    ) -> Result<(), LinkError> {
         let Some(control) = Control::read(kind, body)? else {
-            return self.take_blob_message(peer, kind, body);
+            return Ok(self.take_blob_message(peer, kind, body)?);
         };
         match control {
             Control::Stop { task, attempt, grace_ns } => {
@@ -124,6 +124,10 @@ pub(super) trait Arrivals: LinkHome {
                 let Parts { core, port, .. } = self.parts();
                 core.peer_recalled(peer, now, port);
                 self.call_waiters(<[_]>::is_empty);
+            }
+            // It is how much its workers can take: what a node was granted with is not for it to change.
+            Control::Want { count } if !self.links().is_lease => {
+                return Err(LinkError::Wanted(count));
             }
             Control::Want { count } => self.share(peer, count, now),
             Control::Extend { duration_ns } => {

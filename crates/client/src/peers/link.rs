@@ -10,6 +10,7 @@ use gristmill_transport::{
 use gristmill_wire::peer::{Grant, MESSAGE_SIZE_MAX, MessageKind, Messages, TaskMessage};
 use gristmill_wire::{Attempt, Epoch, FunctionId, IdHasher, TaskId};
 
+use super::backlog::{Backlog, BacklogLimits, Excess, Waiting};
 use super::beats::Pulse;
 use super::cutting::{Cut, cut};
 use super::definitions::{DEFINITIONS_MAX, Definitions};
@@ -28,6 +29,8 @@ pub struct LinkSizes {
     pub piece: usize,
     /// What is kept until the peer has it.
     pub session: SessionOptions,
+    /// What waits for a peer that does not read.
+    pub backlog: BacklogLimits,
 }
 
 impl Default for LinkSizes {
@@ -41,6 +44,7 @@ impl Default for LinkSizes {
             // What a slow link takes in a few milliseconds, so that tasks get in between.
             piece: 128 << 10,
             session: SessionOptions::default(),
+            backlog: BacklogLimits::default(),
         }
     }
 }
@@ -90,6 +94,12 @@ pub enum LinkError {
     /// A task of a function that it never told of.
     #[error("it sent a task of {0}, which it has not defined")]
     Undefined(FunctionId),
+    /// More waits for it than may.
+    #[error(transparent)]
+    Excess(#[from] Excess),
+    /// A word that is not for its side.
+    #[error("it asked for {0} tasks, as only a client does of its nodes")]
+    Wanted(u32),
     /// A task in the place of one that runs.
     #[error("it sent {0} again, which it has sent and was not answered")]
     Again(TaskId),
@@ -166,6 +176,9 @@ pub struct Link {
     sizes: LinkSizes,
     /// Messages that are to leave.
     pub out: Vec<u8>,
+    /// Bytes of short words among them, or a few more.
+    words: usize,
+    backlog: Backlog,
     /// Bytes at the beginning of `out` that are the rest of a message.
     amid: usize,
     /// Bytes that were made chunks.
@@ -220,6 +233,8 @@ impl Link {
             session: Session::new(sizes.session),
             sizes,
             out: Vec::new(),
+            words: 0,
+            backlog: Backlog::default(),
             amid: 0,
             packed: 0,
             partial: Vec::new(),
@@ -347,6 +362,25 @@ impl Link {
             }
         }
         self.out.drain(..start);
+        self.words = self.words.min(self.out.len());
+    }
+
+    /// Adds a short word.
+    pub fn say(&mut self, write: impl FnOnce(&mut Vec<u8>) -> usize) {
+        let size = self.out.len();
+        write(&mut self.out);
+        self.words += self.out.len() - size;
+    }
+
+    /// Looks at what waits for the other end; gives why that is too much.
+    pub(super) fn excess(&mut self, now: u64) -> Option<Excess> {
+        let waiting = Waiting {
+            size: self.out.len(),
+            words: self.words,
+            answers: self.answered.len() + self.unconfirmed.len(),
+            confirmed: self.session.acknowledged(),
+        };
+        self.backlog.check(waiting, &self.sizes.backlog, now)
     }
 
     /// The answer to a guest was written.

@@ -6,7 +6,10 @@
 
 mod answers;
 mod arrivals;
+mod backlog;
 mod beats;
+#[cfg(test)]
+mod breaches;
 mod cutting;
 mod definitions;
 mod dials;

@@ -116,7 +116,7 @@ pub trait Sending: LinkPort {
     fn say(&mut self, peer: PeerId, message: &Control) {
         let links = self.links_mut();
         if let Some(link) = links.get_mut(peer) {
-            message.write(&mut link.out);
+            link.say(|out| message.write(out));
             links.has_outgoing = true;
         }
     }

@@ -71,6 +71,10 @@ pub(super) trait Upkeep: LinkHome {
         for peer in self.links().peers() {
             self.expire(peer, now);
             let Some(link) = self.links_mut().get_mut(peer) else { continue };
+            if let Some(excess) = link.excess(now) {
+                self.link_failed(peer, &excess.into());
+                continue;
+            }
             if let Some(beat) = link.pulse.due(now).filter(|_| link.is_connected()) {
                 beat.with(own).write(&mut link.out);
                 self.links_mut().has_outgoing = true;

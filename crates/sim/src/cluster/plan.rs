@@ -138,14 +138,13 @@ impl ClusterPlan {
         LinkSizes {
             chunk,
             congested: pick(random, &[200, 2_000, 1 << 20]),
-            message: LinkSizes::default().message,
-            piece: LinkSizes::default().piece,
             session: SessionOptions {
                 unacknowledged_bytes_max,
                 unacknowledged_chunks_max: pick(random, &[4, 16, 1 << 10]),
                 acknowledge_bytes,
                 acknowledge_chunks: pick(random, &[1, 2]),
             },
+            ..LinkSizes::default()
         }
     }
 

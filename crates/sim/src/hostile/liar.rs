@@ -79,6 +79,7 @@ const PIECE: u8 = 2;
 /// The other end of a hostile peer's link.
 pub(super) struct Liar {
     channel: Wire,
+    is_client: bool,
     sent: u64,
     received: u64,
     /// Tasks that it was sent: to answer them is believed.
@@ -87,8 +88,10 @@ pub(super) struct Liar {
 }
 
 impl Liar {
-    pub fn new(channel: Wire) -> Self {
-        let mut liar = Self { channel, sent: 0, received: 0, tasks: Vec::new(), chunk: Vec::new() };
+    /// Of a client, or of a node.
+    pub fn new(channel: Wire, is_client: bool) -> Self {
+        let (tasks, chunk) = (Vec::new(), Vec::new());
+        let mut liar = Self { channel, is_client, sent: 0, received: 0, tasks, chunk };
         let mut out = Vec::new();
         for function in (0..FUNCTIONS).map(|id| FunctionId(id.into())) {
             Definition { function, definition: b"code", name: b"f" }.write(&mut out);
@@ -218,12 +221,15 @@ impl Liar {
             10..=13 => Control::Kept { task, attempt },
             14..=16 => Control::Recall { count: choices.half() },
             17..=19 => Control::Recalled,
-            20..=22 => Control::Want { count: choices.half() },
+            20..=22 if self.is_client => Control::Want { count: choices.half() },
             23 => Control::Extend { duration_ns: choices.number() },
             24..=26 => Control::Lasts { duration_ns: choices.number() },
+            20..=22 => Control::Kept { task, attempt },
             27 => Control::Drain { text: choices.text() },
             28..=30 => Control::Drained,
             _ if choices.below(8) > 0 => Control::Recalled,
+            // Of a node that ends its link.
+            _ if choices.is_chosen() => Control::Want { count: choices.half() },
             _ if choices.is_chosen() => Control::End { text: choices.text() },
             _ => Control::Refuse { text: choices.text(), is_final: choices.is_chosen() },
         }

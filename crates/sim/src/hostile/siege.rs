@@ -137,7 +137,7 @@ impl Siege {
         if self.liar.as_ref().is_none_or(|(peer, _)| !is_there(*peer)) {
             let (new, theirs) = connect("liar", Self::grant(self.is_lease));
             let peer = self.engine.attach(new);
-            self.liar = Some((peer, Liar::new(theirs)));
+            self.liar = Some((peer, Liar::new(theirs, self.is_lease)));
             self.report.liars += 1;
         }
         let Some((_, liar)) = &mut self.liar else { return };
@@ -243,7 +243,7 @@ mod tests {
         let mut siege = Siege::new(false);
         let (new, theirs) = connect("liar", Siege::grant(false));
         let peer = siege.engine.attach(new);
-        let mut liar = Liar::new(theirs);
+        let mut liar = Liar::new(theirs, false);
         let limits = TaskLimits {
             deadline_left_ns: u64::MAX,
             timeout_ns: u64::MAX,
