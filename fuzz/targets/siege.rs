@@ -1,12 +1,16 @@
-//! Whatever a peer can say, in any order, to the engine of a program and to that of a lease.
+//! Whatever a peer can say, in any order, to the engine of a program, with blobs and without, and to that of a lease.
 
 #![no_main]
 
-use gristmill_sim::{Choices, Siege};
+use gristmill_sim::{Choices, DataSiege, Siege};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((first, rest)) = bytes.split_first() else { return };
-    let report = Siege::new(first & 1 != 0).run(Choices::new(rest));
+    let choices = Choices::new(rest);
+    let report = match first % 3 {
+        0 => DataSiege::default().run(choices),
+        kind => Siege::new(kind == 1).run(choices),
+    };
     assert!(report.tainted <= report.tasks);
 });

@@ -30,7 +30,12 @@ impl Inner {
         format!("{task} ({name})")
     }
 
-    fn explain(&self, task: TaskId, troubles: &[(String, String)], depth: usize) -> String {
+    pub(crate) fn explain(
+        &self,
+        task: TaskId,
+        troubles: &[(String, String)],
+        depth: usize,
+    ) -> String {
         let who = self.named(task);
         match self.core.whereabouts(task) {
             Whereabouts::Blocked { parents, first } => {

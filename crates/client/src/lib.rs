@@ -37,7 +37,7 @@ mod submit;
 mod tree;
 mod wait;
 mod watcher;
-#[cfg(test)]
+#[cfg(any(test, feature = "workless"))]
 mod workless;
 
 pub use batch::{CallBatch, Pending, Taken};
@@ -60,6 +60,8 @@ pub use peers::{
 pub use results::{CallResult, CallValue, Results};
 pub use submit::Call;
 pub use tree::{INTERRUPT_SIGNAL, THREADED_EXIT_CODE};
+#[cfg(any(test, feature = "workless"))]
+pub use workless::Workless;
 
 pub use gristmill_core::{
     Budgets, CancelMode, Config, Stats, SubmitError, Supply, TaskOptions, pick_near,

@@ -11,7 +11,7 @@
 //!
 //! The *cluster* is a client and its nodes, each with engines of their own: see [`Cluster`].
 //!
-//! The *siege* is an engine of either kind, with an honest peer and hostile ones: see [`Siege`].
+//! The *siege* is an engine of either kind, with an honest peer and hostile ones: see [`Siege`]; with blobs [`DataSiege`].
 //!
 //! Not simulated: memory orders (the loom models of the ring), lost messages of a ring (it loses none).
 #![forbid(unsafe_code)]
@@ -32,7 +32,7 @@ mod worker;
 mod world;
 
 pub use cluster::{Cluster, ClusterReport};
-pub use hostile::{Choices, Siege, SiegeReport};
+pub use hostile::{Choices, DataSiege, Siege, SiegeReport};
 pub use run::{Report, Simulation};
 
 #[cfg(test)]
@@ -75,6 +75,31 @@ mod tests {
         ) {
             Siege::new(is_lease).run(Choices::new(&bytes));
         }
+
+        #[test]
+        fn no_node_can_harm_the_data_of_others(bytes in vec(any::<u8>(), 0..2_000)) {
+            DataSiege::default().run(Choices::new(&bytes));
+        }
+    }
+
+    #[test]
+    fn nodes_that_lie_of_data_are_found_out() {
+        let mut random = random::Random::new(1);
+        let (mut tasks, mut tainted, mut endings) = (0, 0, Vec::new());
+        for _ in 0..60 {
+            let bytes: Vec<u8> = (0..2_000).map(|_| random.next().to_le_bytes()[0]).collect();
+            let report = DataSiege::default().run(Choices::new(&bytes));
+            (tasks, tainted) = (tasks + report.tasks, tainted + report.tainted);
+            endings.extend(report.endings);
+        }
+        for lie in ["that do not hash to", "has the name of one of"] {
+            let count = endings.iter().filter(|text| text.contains(lie)).count();
+            assert!(count > 0, "{lie}: {endings:?}");
+        }
+        assert!(
+            tainted > 0 && tainted < tasks,
+            "{tainted} of {tasks} tasks were with those who lie"
+        );
     }
 
     #[test]

@@ -93,12 +93,14 @@ impl Homing {
 
     /// Compares what bytes hash to with what they were named; none: nobody waits for them any more.
     fn judge(&mut self, (key, found): Finding) -> Option<Verdict> {
-        let (&place, _) = self.coming.iter().find(|(_, coming)| coming.key == key)?;
-        let Coming { part, answers, .. } = self.coming.remove(&place)?;
+        let (&place, coming) = self.coming.iter().find(|(_, coming)| coming.key == key)?;
         let (peer, digest) = place;
         if found != digest {
-            return Some(Verdict::Wrong(peer, BlobName { digest, size: part.range().size }, found));
+            // It goes with its peer, and so do the answers that wait for it.
+            let size = coming.part.range().size;
+            return Some(Verdict::Wrong(peer, BlobName { digest, size }, found));
         }
+        let Coming { part, answers, .. } = self.coming.remove(&place)?;
         part.note_digest(digest);
         let mut whole = Vec::new();
         for key in answers {
@@ -406,7 +408,9 @@ mod tests {
         let mut homing = two_answers();
         let verdict = take(&mut homing, PEER, 0, b"abcdeX");
         assert!(matches!(verdict, Some(Verdict::Wrong(PEER, BlobName { size: 6, .. }, _))));
-        assert_eq!((homing.answers.len(), homing.coming.len()), (2, 0));
+        assert_eq!(homing.answers.len(), 2);
+        homing.forget(PEER);
+        assert!(homing.is_empty(), "nothing is kept of its peer");
     }
 
     #[test]

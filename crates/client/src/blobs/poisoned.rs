@@ -1,6 +1,5 @@
 //! Nodes that name large results one thing and send another.
 
-use gristmill_store::digest_of;
 use gristmill_wire::peer::MessageKind;
 use gristmill_wire::{BlobName, TaskId};
 
@@ -12,13 +11,13 @@ const RIGHT: &[u8] = b"what was made";
 const WRONG: &[u8] = b"what was sent";
 
 fn right_name(engine: &Workless) -> BlobName {
-    BlobName { digest: digest_of(&engine.block(RIGHT)), size: RIGHT.len() as u64 }
+    engine.name(RIGHT)
 }
 
 /// A task whose node has named the right bytes and sends these.
 fn answered(engine: &mut Workless, node: &mut Node, bytes: &[u8]) -> TaskId {
     let name = right_name(engine);
-    let task = engine.submit(&[]);
+    let task = engine.submit_one();
     node.until_sent(engine);
     assert_eq!(node.answer(name), task);
     let (first, rest) = bytes.split_at(5);
@@ -33,7 +32,7 @@ fn a_result_comes_home_if_its_bytes_are_what_was_named() {
     let mut node = engine.join("n1", 1);
     let task = answered(&mut engine, &mut node, RIGHT);
     engine.until(&mut [&mut node], |inner| inner.is_final(task));
-    assert_eq!(engine.result(task).as_deref(), Some(RIGHT));
+    assert_eq!(engine.result(task), Ok(vec![RIGHT.to_vec()]));
     node.until_told(&mut engine, MessageKind::Received);
 }
 
@@ -59,7 +58,7 @@ fn a_node_that_sends_other_bytes_than_it_named_is_lost_with_its_task() {
 fn nobody_can_name_the_right_bytes_with_a_wrong_size() {
     let mut engine = Workless::new();
     let mut node = engine.join("n1", 1);
-    let task = engine.submit(&[]);
+    let task = engine.submit_one();
     node.until_sent(&mut engine);
     let name = right_name(&engine);
     node.answer(BlobName { size: name.size - 1, ..name });
@@ -81,7 +80,7 @@ fn the_same_name_is_good_where_the_right_bytes_come_under_it() {
     assert_eq!(honest.answer(name), poisoned);
     honest.give(name, 0, RIGHT);
     engine.until(&mut [&mut honest], |inner| inner.is_final(poisoned));
-    assert_eq!(engine.result(poisoned).as_deref(), Some(RIGHT));
+    assert_eq!(engine.result(poisoned), Ok(vec![RIGHT.to_vec()]));
 }
 
 #[test]
@@ -89,7 +88,7 @@ fn a_lie_under_way_does_not_reach_who_names_the_same_bytes() {
     let mut engine = Workless::new();
     let (mut liar, mut honest) = (engine.join("liar", 1), engine.join("honest", 9));
     let name = right_name(&engine);
-    let tasks = [engine.submit(&[]), engine.submit(&[])];
+    let tasks = [engine.submit_one(), engine.submit_one()];
     liar.until_sent(&mut engine);
     honest.until_sent(&mut engine);
     liar.answer(name);
@@ -100,6 +99,6 @@ fn a_lie_under_way_does_not_reach_who_names_the_same_bytes() {
     engine.until(&mut [&mut liar, &mut honest], |inner| {
         inner.is_final(good) && !inner.news.is_empty()
     });
-    assert_eq!(engine.result(good).as_deref(), Some(RIGHT));
+    assert_eq!(engine.result(good), Ok(vec![RIGHT.to_vec()]));
     assert!(tasks.iter().filter(|&&task| engine.inner.is_final(task)).count() == 1);
 }

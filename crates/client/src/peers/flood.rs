@@ -70,7 +70,7 @@ fn others_have_their_turn(kind: u8, bytes: Vec<u8>) {
     let mut engine = Workless::new();
     engine.inner.attach(end("flood", Flood::of(kind, bytes), 0));
     let mut node = engine.join("n1", 1);
-    let task = engine.submit(&[]);
+    let task = engine.submit_one();
     node.until_sent(&mut engine);
     node.answer_plainly();
     engine.until(&mut [&mut node], |inner| inner.is_final(task));

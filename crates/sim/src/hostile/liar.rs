@@ -84,14 +84,16 @@ pub(super) struct Liar {
     received: u64,
     /// Tasks that it was sent: to answer them is believed.
     pub tasks: Vec<(TaskId, Attempt)>,
+    /// Blobs that there are: where it knows some it speaks of them all the time.
+    pub blobs: Vec<(BlobName, Vec<u8>)>,
     chunk: Vec<u8>,
 }
 
 impl Liar {
     /// Of a client, or of a node.
     pub fn new(channel: Wire, is_client: bool) -> Self {
-        let (tasks, chunk) = (Vec::new(), Vec::new());
-        let mut liar = Self { channel, is_client, sent: 0, received: 0, tasks, chunk };
+        let (tasks, blobs, chunk) = (Vec::new(), Vec::new(), Vec::new());
+        let mut liar = Self { channel, is_client, sent: 0, received: 0, tasks, blobs, chunk };
         let mut out = Vec::new();
         for function in (0..FUNCTIONS).map(|id| FunctionId(id.into())) {
             Definition { function, definition: b"code", name: b"f" }.write(&mut out);
@@ -145,6 +147,28 @@ impl Liar {
         let _ = self.channel.send(odd, &out);
     }
 
+    /// Answers a task that it was sent by the name of a blob that there is, and gives bytes: those or others.
+    pub fn deceive(&mut self, choices: &mut Choices<'_>) {
+        let place = usize::from(choices.below(2));
+        let Some(&name) = self.tasks.iter().rev().nth(place) else { return };
+        let (blob, right) = self.blob(choices);
+        let mut out = Vec::new();
+        write_end(choices, name, EndKind::Returned, &mut out, |_, out| {
+            Parted::put_head(out, b"", 1);
+            Parted::put_name(out, &blob);
+        });
+        if choices.is_chosen() {
+            let wrong: Vec<u8> = right.iter().map(|byte| byte ^ 1).collect();
+            Piece::write(&mut out, (blob.digest, 0), wrong.len(), |space| {
+                space.copy_from_slice(&wrong);
+            });
+        }
+        for _ in 0..choices.below(3) {
+            write_piece(choices, (blob.digest, right), &mut out);
+        }
+        self.send(&out);
+    }
+
     fn task(&self, choices: &mut Choices<'_>) -> (TaskId, Attempt) {
         let place = usize::from(choices.byte());
         if let Some(&task) = self.tasks.get(place % 16).filter(|_| place < 200) {
@@ -161,7 +185,8 @@ impl Liar {
             10..=12 => define(choices, out),
             13 => drop(beat(choices).write(out)),
             14 if choices.below(64) == 1 => write_rare(choices, out),
-            15 if choices.below(64) == 1 => write_blob(choices, out),
+            15..=19 if !self.blobs.is_empty() => self.write_blob(choices, out),
+            15 if choices.below(64) == 1 => self.write_blob(choices, out),
             _ => drop(self.control(choices).write(out)),
         }
     }
@@ -177,10 +202,10 @@ impl Liar {
                     let (parent, attempt) = self.task(choices);
                     ParentResult::put_task(out, parent, attempt);
                 } else {
-                    put_payload(choices, out);
+                    self.put_payload(choices, out);
                 }
             }
-            put_payload(choices, out);
+            self.put_payload(choices, out);
         });
     }
 
@@ -196,21 +221,9 @@ impl Liar {
             EndKind::Lost,
             EndKind::TooDeep,
         ];
-        let (task, attempt) = self.task(choices);
+        let name = self.task(choices);
         let end = ENDS[usize::from(choices.below(9))];
-        let message = AnswerMessage {
-            task,
-            attempt,
-            end,
-            started_ns: choices.number(),
-            claimed_before: Span::from_bits(choices.half()),
-            ran: Span::from_bits(choices.half()),
-            published_after: Span::from_bits(choices.half()),
-            temperature: Temperature::from_byte(choices.byte()),
-            payload: Parted::default(),
-            loss: (end == EndKind::Lost).then(|| loss(choices)),
-        };
-        message.write(out, |out| put_payload(choices, out));
+        write_end(choices, name, end, out, |choices, out| self.put_payload(choices, out));
     }
 
     fn control(&self, choices: &mut Choices<'_>) -> Control {
@@ -234,19 +247,100 @@ impl Liar {
             _ => Control::Refuse { text: choices.text(), is_final: choices.is_chosen() },
         }
     }
-}
 
-fn put_payload(choices: &mut Choices<'_>, out: &mut Vec<u8>) {
-    let count = usize::from(choices.below(8).saturating_sub(5));
-    Parted::put_head(out, choices.bytes(), count);
-    for _ in 0..count {
-        if choices.byte() == 1 {
-            Parted::put_name(out, &blob_name(choices));
-        } else {
-            let bytes = choices.bytes();
-            Parted::put_part(out, bytes.len(), |space| space.copy_from_slice(bytes));
+    fn put_payload(&self, choices: &mut Choices<'_>, out: &mut Vec<u8>) {
+        let is_large = !self.blobs.is_empty() && choices.is_chosen();
+        let count = usize::from(choices.below(8).saturating_sub(if is_large { 1 } else { 5 })) % 3;
+        Parted::put_head(out, choices.bytes(), count);
+        for _ in 0..count {
+            if is_large || choices.byte() == 1 {
+                Parted::put_name(out, &self.blob(choices).0);
+            } else {
+                let bytes = choices.bytes();
+                Parted::put_part(out, bytes.len(), |space| space.copy_from_slice(bytes));
+            }
         }
     }
+
+    /// A blob that there is, as a rule; or a name of none, now and then of as many bytes as it says.
+    fn blob(&self, choices: &mut Choices<'_>) -> (BlobName, &[u8]) {
+        let place = usize::from(choices.byte());
+        if let Some((name, bytes)) = self.blobs.get(place % 8).filter(|_| place < 224) {
+            return (*name, bytes);
+        }
+        let (hash, size) = ([choices.below(4); 32], choices.number());
+        let digest = if choices.below(4) == 1 { Digest(hash) } else { Digest::of(hash, size) };
+        (BlobName { digest, size }, &[])
+    }
+
+    fn write_blob(&self, choices: &mut Choices<'_>, out: &mut Vec<u8>) {
+        let (name, right) = self.blob(choices);
+        let digest = name.digest;
+        let message = match choices.below(12) {
+            0 => BlobMessage::Open { port: choices.byte().into() },
+            1 | 2 => {
+                let (received, text) = (choices.number(), choices.text());
+                let shortfall = match choices.below(3) {
+                    0 => Shortfall::None,
+                    1 => Shortfall::Gone,
+                    _ => Shortfall::Wrong,
+                };
+                BlobMessage::Need { name, received, shortfall, text }
+            }
+            3 | 4 => BlobMessage::Have { digest, fetched: choices.number() },
+            5 => BlobMessage::Dropped { digest, text: choices.text() },
+            6 if choices.below(8) == 1 => BlobMessage::Fetch { name, address: choices.text() },
+            6 | 7 => BlobMessage::Received { digest },
+            _ => return write_piece(choices, (digest, right), out),
+        };
+        message.write(out);
+    }
+}
+
+fn write_end<'a>(
+    choices: &mut Choices<'a>,
+    (task, attempt): (TaskId, Attempt),
+    end: EndKind,
+    out: &mut Vec<u8>,
+    put: impl FnOnce(&mut Choices<'a>, &mut Vec<u8>),
+) {
+    let message = AnswerMessage {
+        task,
+        attempt,
+        end,
+        started_ns: choices.number(),
+        claimed_before: Span::from_bits(choices.half()),
+        ran: Span::from_bits(choices.half()),
+        published_after: Span::from_bits(choices.half()),
+        temperature: Temperature::from_byte(choices.byte()),
+        payload: Parted::default(),
+        loss: (end == EndKind::Lost).then(|| loss(choices)),
+    };
+    message.write(out, |out| put(choices, out));
+}
+
+/// Bytes of a blob: the right ones, those and others, or any.
+fn write_piece(choices: &mut Choices<'_>, (digest, right): (Digest, &[u8]), out: &mut Vec<u8>) {
+    let middle = right.len() / 2;
+    let mut bytes = right.to_vec();
+    let offset = match choices.below(6) {
+        0 | 1 => 0,
+        2 => {
+            bytes.truncate(middle);
+            0
+        }
+        3 => bytes.drain(..middle).count() as u64,
+        4 => {
+            bytes = choices.bytes().to_vec();
+            choices.number()
+        }
+        _ => {
+            // One bit is enough.
+            bytes.first_mut().into_iter().for_each(|byte| *byte ^= 1);
+            0
+        }
+    };
+    Piece::write(out, (digest, offset), bytes.len(), |space| space.copy_from_slice(&bytes));
 }
 
 fn limits(choices: &mut Choices<'_>) -> TaskLimits {
@@ -299,34 +393,6 @@ fn define(choices: &mut Choices<'_>, out: &mut Vec<u8>) {
     let function = function(choices);
     let (definition, name) = (choices.bytes(), choices.bytes());
     Definition { function, definition, name }.write(out);
-}
-
-fn blob_name(choices: &mut Choices<'_>) -> BlobName {
-    BlobName { digest: Digest([choices.below(4); 32]), size: choices.number() }
-}
-
-fn write_blob(choices: &mut Choices<'_>, out: &mut Vec<u8>) {
-    let (name, text) = (blob_name(choices), choices.text());
-    let digest = name.digest;
-    let message = match choices.below(7) {
-        0 => BlobMessage::Open { port: choices.byte().into() },
-        1 => BlobMessage::Need {
-            name,
-            received: choices.number(),
-            shortfall: Shortfall::Wrong,
-            text,
-        },
-        2 => BlobMessage::Have { digest, fetched: choices.number() },
-        3 => BlobMessage::Dropped { digest, text },
-        4 => BlobMessage::Fetch { name, address: text },
-        5 => BlobMessage::Received { digest },
-        _ => {
-            let (offset, bytes) = (choices.number(), choices.bytes());
-            Piece::write(out, (digest, offset), bytes.len(), |space| space.copy_from_slice(bytes));
-            return;
-        }
-    };
-    message.write(out);
 }
 
 /// What is said once, before there is a lease, and ends a link.

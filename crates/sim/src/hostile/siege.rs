@@ -40,7 +40,7 @@ pub struct SiegeReport {
 /// kept of anybody.
 ///
 /// Hostile is what can be read: all else is refused before, and fuzzed there. Not here: blobs, whose messages this engine
-/// refuses.
+/// refuses; those are in [`super::DataSiege`].
 pub struct Siege {
     engine: Engine,
     honest: Honest,
@@ -63,7 +63,7 @@ fn connect(name: &str, grant: Grant) -> (NewLink, Wire) {
 }
 
 /// A link whose engine is played.
-fn far_link(channel: Wire) -> Link {
+pub(super) fn far_link(channel: Wire) -> Link {
     let mut links = Links::new(None, false);
     let (peer, ..) = links.insert(connect("far", Grant::NOTHING).0, 0);
     let mut link = links.remove(peer, 0).expect("it was just taken in");

@@ -1,0 +1,260 @@
+//! A node that keeps to the protocol and deals in blobs: it asks for the arguments of its tasks, looks whether they are what
+//! they are called, and answers with large results.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use gristmill_client::Link;
+use gristmill_core::{Attempt, TaskId};
+use gristmill_wire::peer::{
+    AnswerMessage, Beat, BlobMessage, Control, EndKind, MessageKind, Messages, ParentResult, Part,
+    Parted, Piece, Shortfall, TaskMessage,
+};
+use gristmill_wire::{BlobName, Digest, Span, Temperature};
+
+/// A task that it was sent and has not answered.
+struct Given {
+    task: TaskId,
+    attempt: Attempt,
+    number: u64,
+    may_stay: bool,
+    needs: Vec<Digest>,
+    /// Tasks of which it has the results, or will have.
+    parents: Vec<(TaskId, Attempt)>,
+    /// What it needs cannot be had.
+    is_hopeless: bool,
+}
+
+/// All bytes that blobs have, and what they are called: each task gives some of them, by its number.
+pub(super) type Contents = Rc<Vec<(BlobName, Vec<u8>)>>;
+
+/// What a task with this number gives.
+pub(super) fn content(contents: &Contents, number: u64) -> &(BlobName, Vec<u8>) {
+    &contents[usize::try_from(number % contents.len() as u64).expect("it is small")]
+}
+
+/// The other end of its link.
+pub(super) struct Holder {
+    pub link: Link,
+    contents: Contents,
+    given: VecDeque<Given>,
+    blobs: BTreeMap<Digest, Vec<u8>>,
+    coming: BTreeMap<Digest, (BlobName, Vec<u8>)>,
+    returned: Vec<(TaskId, Attempt)>,
+    /// Shortfalls that it has told of.
+    shortfalls: u32,
+    /// What was asked for and could not be had.
+    pub refusals: Vec<String>,
+    clock: u64,
+}
+
+impl Holder {
+    pub fn new(link: Link, contents: Contents) -> Self {
+        Self {
+            link,
+            contents,
+            given: VecDeque::new(),
+            blobs: BTreeMap::new(),
+            coming: BTreeMap::new(),
+            returned: Vec::new(),
+            shortfalls: 0,
+            refusals: Vec::new(),
+            clock: 0,
+        }
+    }
+
+    /// Reads what came, answers one task, and gives a sign of life.
+    pub fn turn(&mut self) {
+        self.clock += 1_000;
+        let mut chunk = Vec::new();
+        while self.link.receive(&mut chunk).expect("the engine keeps to the protocol") {
+            for message in Messages::new(&chunk) {
+                let (kind, body) = message.expect("the engine sends messages");
+                self.take(kind, body);
+            }
+        }
+        let is_ready = |given: &Given| {
+            given.is_hopeless || given.needs.iter().all(|need| self.blobs.contains_key(need))
+        };
+        if self.given.front().is_some_and(is_ready)
+            && let Some(given) = self.given.pop_front()
+        {
+            self.run(&given);
+        }
+        Beat { sent_ns: self.clock, workers: 2, ..Beat::default() }.write(&mut self.link.out);
+        let _ = self.link.flush();
+    }
+
+    fn run(&mut self, given: &Given) {
+        let has_parents = given.parents.iter().all(|parent| self.returned.contains(parent));
+        if given.is_hopeless || !has_parents {
+            return self.answer(given, EndKind::Unstarted, None);
+        }
+        let (name, bytes) = content(&self.contents, given.number).clone();
+        self.answer(given, EndKind::Returned, Some(name));
+        self.returned.push((given.task, given.attempt));
+        self.blobs.insert(name.digest, bytes);
+        if !given.may_stay {
+            self.give(name.digest, 0);
+        }
+    }
+
+    fn answer(&mut self, given: &Given, end: EndKind, name: Option<BlobName>) {
+        let span = Span::from_ticks(1_000);
+        let message = AnswerMessage {
+            task: given.task,
+            attempt: given.attempt,
+            end,
+            started_ns: self.clock,
+            claimed_before: span,
+            ran: span,
+            published_after: span,
+            temperature: Temperature::Hot,
+            payload: Parted::default(),
+            loss: None,
+        };
+        message.write(&mut self.link.out, |out| {
+            Parted::put_head(out, b"", name.iter().len());
+            name.iter().for_each(|name| Parted::put_name(out, name));
+        });
+    }
+
+    /// Gives a blob in two pieces, from a byte on.
+    fn give(&mut self, digest: Digest, received: usize) {
+        let bytes = &self.blobs[&digest][received..];
+        let (first, rest) = bytes.split_at(bytes.len() / 2);
+        let offset = received as u64;
+        for (offset, bytes) in [(offset, first), (offset + first.len() as u64, rest)] {
+            Piece::write(&mut self.link.out, (digest, offset), bytes.len(), |space| {
+                space.copy_from_slice(bytes);
+            });
+        }
+    }
+
+    fn take(&mut self, kind: MessageKind, body: &[u8]) {
+        match kind {
+            MessageKind::Task => self.take_task(body),
+            MessageKind::Piece => self.take_piece(&Piece::read(body).expect("it is one")),
+            MessageKind::Beat | MessageKind::Define => {}
+            other => {
+                let control = Control::read(other, body).expect("the engine sends messages");
+                match control {
+                    Some(control) => self.obey(control),
+                    None => self.take_blob(BlobMessage::read(other, body).expect("it is one")),
+                }
+            }
+        }
+    }
+
+    fn take_task(&mut self, body: &[u8]) {
+        let task = TaskMessage::read(body).expect("the engine sends tasks");
+        // Those of hostile nodes have none.
+        let number = task.payload.bytes.try_into().map_or(0, u64::from_le_bytes);
+        let (mut needs, mut parents) = (Vec::new(), Vec::new());
+        let mut parts = task.payload.parts.clone();
+        for parent in task.parents.clone() {
+            match parent.expect("it is a result") {
+                ParentResult::Of(task, attempt) => parents.push((task, attempt)),
+                ParentResult::Value(value) => parts.extend(value.parts),
+            }
+        }
+        for part in parts {
+            let Part::Blob(name) = part else { continue };
+            needs.push(name.digest);
+            if !self.blobs.contains_key(&name.digest) && !self.coming.contains_key(&name.digest) {
+                self.coming.insert(name.digest, (name, Vec::new()));
+                self.need(name.digest, Shortfall::None);
+            }
+        }
+        let (may_stay, is_hopeless) = (task.may_stay, false);
+        let (task, attempt) = (task.task, task.attempt);
+        let given = Given { task, attempt, number, may_stay, needs, parents, is_hopeless };
+        self.given.push_back(given);
+    }
+
+    fn need(&mut self, digest: Digest, shortfall: Shortfall) {
+        let Some((name, bytes)) = self.coming.get(&digest) else { return };
+        let (name, received, text) = (*name, bytes.len() as u64, String::new());
+        BlobMessage::Need { name, received, shortfall, text }.write(&mut self.link.out);
+    }
+
+    fn take_piece(&mut self, piece: &Piece<'_>) {
+        let digest = piece.digest;
+        let Some((name, bytes)) = self.coming.get_mut(&digest) else { return };
+        if piece.offset != bytes.len() as u64 {
+            return;
+        }
+        bytes.extend_from_slice(piece.bytes);
+        if (bytes.len() as u64) < name.size {
+            return;
+        }
+        let right = self.contents.iter().find(|(name, _)| name.digest == digest);
+        let is_right = right.is_some_and(|(_, right)| right == bytes);
+        assert!(is_right, "the engine gave other bytes than it named");
+        if let Some((_, bytes)) = self.coming.remove(&digest) {
+            self.blobs.insert(digest, bytes);
+        }
+        BlobMessage::Have { digest, fetched: 0 }.write(&mut self.link.out);
+    }
+
+    fn take_blob(&mut self, message: Option<BlobMessage>) {
+        match message.expect("it is known") {
+            BlobMessage::Need { name, received, .. } => {
+                let received = usize::try_from(received).expect("it is small");
+                assert!(self.blobs.contains_key(&name.digest), "it has what it named");
+                self.give(name.digest, received);
+            }
+            BlobMessage::Fetch { address, name } => {
+                // Nobody is there who gives the right bytes.
+                self.shortfalls += 1;
+                let is_lie = self.shortfalls.is_multiple_of(2);
+                let shortfall = match (address.is_empty(), is_lie) {
+                    (true, _) => Shortfall::None,
+                    (false, true) => Shortfall::Wrong,
+                    (false, false) => Shortfall::Gone,
+                };
+                self.need(name.digest, shortfall);
+            }
+            BlobMessage::Dropped { digest, text } => {
+                self.coming.remove(&digest);
+                if !text.is_empty() {
+                    self.refusals.push(text);
+                }
+                for given in self.given.iter_mut().filter(|one| one.needs.contains(&digest)) {
+                    given.is_hopeless |= !self.blobs.contains_key(&digest);
+                }
+            }
+            BlobMessage::Received { .. } => {}
+            other => panic!("an honest node gave no cause for {other:?}"),
+        }
+    }
+
+    fn give_back(&mut self, task: TaskId, attempt: Attempt) -> bool {
+        let place = self.given.iter().position(|one| (one.task, one.attempt) == (task, attempt));
+        let given = place.and_then(|place| self.given.remove(place));
+        given.is_some_and(|given| {
+            self.answer(&given, EndKind::Unstarted, None);
+            true
+        })
+    }
+
+    fn obey(&mut self, control: Control) {
+        match control {
+            Control::Withdraw { task, attempt } => {
+                if !self.give_back(task, attempt) {
+                    Control::Kept { task, attempt }.write(&mut self.link.out);
+                }
+            }
+            Control::Stop { task, attempt, .. } => drop(self.give_back(task, attempt)),
+            Control::Recall { count } => {
+                for _ in 0..count {
+                    let Some(given) = self.given.pop_back() else { break };
+                    self.answer(&given, EndKind::Unstarted, None);
+                }
+                Control::Recalled.write(&mut self.link.out);
+            }
+            Control::Want { .. } => {}
+            other => panic!("an honest node gave no cause for {other:?}"),
+        }
+    }
+}
