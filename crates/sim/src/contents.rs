@@ -5,7 +5,7 @@ use gristmill_wire::Verdict;
 
 use crate::memory::read_value;
 use crate::random::Random;
-use crate::world::{Entry, World};
+use crate::world::{Entry, Run, World};
 
 /// The longest part, bytes.
 const SIZE_MAX: u64 = 1_500;
@@ -22,6 +22,13 @@ pub fn content(id: u64) -> Vec<u8> {
 }
 
 impl Entry {
+    /// Whether its large result, which could stay where it was made, was made again.
+    #[must_use]
+    pub fn has_made_again(&self) -> bool {
+        let has_returned = |run: &&Run| run.end == Some(Verdict::Returned);
+        self.may_stay && self.outputs > 0 && self.runs.iter().filter(has_returned).count() > 1
+    }
+
     /// The parts of what a run of a task returns.
     #[must_use]
     pub fn made(&self, number: usize, run: u32) -> Vec<u64> {

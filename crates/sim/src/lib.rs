@@ -55,15 +55,20 @@ mod tests {
     #[test]
     fn sixty_clusters_keep_every_promise() {
         let mut finished = [0; gristmill_core::Status::COUNT];
-        let (mut lost_links, mut repeated) = (0, 0);
+        let (mut lost_links, mut repeated, mut made_again) = (0, 0, 0);
+        let mut blob_bytes = [0; 2];
         for seed in 0..60 {
             let report = Cluster::new(seed, false).run();
             finished.iter_mut().zip(report.finished).for_each(|(sum, count)| *sum += count);
             lost_links += report.lost_links;
             repeated += report.repeated;
+            made_again += report.made_again;
+            blob_bytes.iter_mut().zip(report.blob_bytes).for_each(|(sum, count)| *sum += count);
         }
         assert!(finished.iter().all(|&count| count > 0), "every end is reached: {finished:?}");
         assert!(lost_links > 0 && repeated > 0, "links are lost, and tasks repeated");
+        assert!(blob_bytes.iter().all(|&count| count > 0), "large parts move: {blob_bytes:?}");
+        assert!(made_again > 0, "results that stayed are made again");
     }
 
     proptest! {
@@ -106,8 +111,13 @@ mod tests {
     fn a_seed_repeats_itself() {
         let first = Simulation::new(7, true).run();
         assert_eq!(Simulation::new(7, true).run().trace, first.trace);
-        let first = Cluster::new(7, true).run();
-        assert!(!first.trace.is_empty());
-        assert_eq!(Cluster::new(7, true).run().trace, first.trace);
+        let moves =
+            |seed: &u64| Cluster::new(*seed, false).run().blob_bytes.iter().all(|&count| count > 0);
+        let large = (0..60).find(moves).expect("nodes get large parts from each other");
+        for seed in [7, large] {
+            let first = Cluster::new(seed, true).run();
+            assert!(!first.trace.is_empty());
+            assert_eq!(Cluster::new(seed, true).run().trace, first.trace);
+        }
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct BlobPlan {
 impl BlobPlan {
     /// Draws whether there are any, and which.
     pub fn draw(random: &mut Random) -> Option<Self> {
-        if !random.chance(30) {
+        if !random.chance(25) {
             return None;
         }
         let topology = pick(random, &[Topology::Peers, Topology::Peers, Topology::Client]);

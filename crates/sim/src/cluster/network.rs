@@ -67,6 +67,8 @@ pub(crate) struct Network {
     pub(super) wires: Vec<Wire>,
     /// Of a thousand pieces of blobs between nodes, how many arrive with wrong bytes.
     pub(super) damage_rate: u64,
+    /// Bytes that came over them.
+    pub(super) heard_bytes: u64,
     /// Which nodes are apart.
     pub(super) apart: Vec<bool>,
     /// How many chunks were sent anywhere, and how many when each end last sent one to, or from, each node.
@@ -95,7 +97,18 @@ impl Network {
     pub fn new(weather: Weather, random: Random, nodes: usize) -> Self {
         let (apart, sent_by) = (vec![false; nodes], vec![[0; 2]; nodes]);
         let (lines, wires) = (Vec::new(), Vec::new());
-        Self { now: 0, weather, random, lines, wires, damage_rate: 0, apart, sent: 0, sent_by }
+        Self {
+            now: 0,
+            weather,
+            random,
+            lines,
+            wires,
+            damage_rate: 0,
+            heard_bytes: 0,
+            apart,
+            sent: 0,
+            sent_by,
+        }
     }
 
     pub(super) fn delay(&mut self) -> u64 {

@@ -30,6 +30,10 @@ pub struct ClusterReport {
     pub lost_links: u64,
     /// Tasks that began more than once.
     pub repeated: u64,
+    /// Bytes of large parts that the client has given, and that nodes have got from each other.
+    pub blob_bytes: [u64; 2],
+    /// Large results that were made again.
+    pub made_again: u64,
     /// What happened, if asked for.
     pub trace: Vec<String>,
 }
@@ -48,6 +52,8 @@ pub struct Cluster {
     /// Until when each node is apart, true time.
     pub(super) apart_until: Vec<u64>,
     pub(super) steps: u64,
+    /// Bytes of large parts that the client has given, and that nodes have got from each other.
+    pub(super) blob_bytes: [u64; 2],
     /// When all was well, or something was still to be submitted, last.
     pub(super) busy_at: u64,
 }
@@ -58,7 +64,7 @@ impl Cluster {
     pub fn new(seed: u64, with_trace: bool) -> Self {
         let mut random = Random::new(seed ^ 0xc105_7e12);
         let plan = ClusterPlan::draw(&mut random);
-        let plan = Rc::new(plan.with_blobs(&mut Random::new(seed ^ 0xb10b)));
+        let plan = Rc::new(plan.with_blobs(&mut Random::new(seed ^ 0xb0b)));
         let count = plan.nodes.len();
         let shared = Rc::new(RefCell::new(Shared::new(with_trace)));
         let mut network = Network::new(plan.weather, Random::new(random.next()), count);
@@ -77,6 +83,7 @@ impl Cluster {
             is_troubled: plan.ask.duration_ns != u64::MAX || plan.lease.start_failures > 0,
             apart_until: vec![0; count],
             steps: 0,
+            blob_bytes: [0; 2],
             busy_at: 0,
             plan,
             random,
@@ -174,6 +181,7 @@ impl Cluster {
 
     /// The client has no more to do: it says so, and its process ends.
     fn leave(&mut self) {
+        self.check_traffic();
         self.client.handle.with(|engine| {
             engine.end_links("the client has finished");
             let links = engine.lanes.links.peers().filter_map(|peer| engine.lanes.links.get(peer));

@@ -7,6 +7,7 @@ use gristmill_core::{PeerStats, SlotState};
 
 use super::engine::Engine;
 use super::handle::{Handle, SLACK_NS};
+use super::network::look;
 use super::node::{Condition, Node};
 use super::run::{Cluster, ClusterReport};
 
@@ -85,6 +86,15 @@ impl Cluster {
         assert!(all_drain, "a lease takes tasks although its node drains");
     }
 
+    /// What nodes say that they have got from each other did come from there, and had somebody who gave it.
+    pub(super) fn check_traffic(&mut self) {
+        let traffic = self.client.handle.with(|engine| engine.lanes.links.blob_traffic());
+        let heard = look(&self.air).heard_bytes;
+        assert!(traffic.fetched <= heard, "{} bytes are said to be {}", heard, traffic.fetched);
+        assert!(traffic.passed_on <= traffic.fetched, "more was passed on than came: {traffic:?}");
+        self.blob_bytes = [traffic.given, traffic.fetched];
+    }
+
     /// Everything is over: nothing may be left.
     pub(super) fn check_end(&mut self) -> ClusterReport {
         let shared = self.shared.borrow();
@@ -96,12 +106,14 @@ impl Cluster {
                 assert!(client_died || entry.status.is_some(), "task {number} has no final state");
                 report.placements += entry.placements.len() as u64;
                 report.repeated += u64::from(entry.starts > 1);
+                report.made_again += u64::from(entry.has_made_again());
                 if let Some(status) = entry.status {
                     report.finished[status as usize] += 1;
                 }
             }
         }
         report.lost_links = shared.lost.len() as u64;
+        report.blob_bytes = self.blob_bytes;
         drop(shared);
         if !client_died {
             self.client.handle.with(|engine| {

@@ -211,6 +211,7 @@ impl DepotLine for SimWire {
         if air.has_come(wire, self.side) {
             let (_, bytes) =
                 air.wires[self.wire].ends[self.side].inbox.pop_front().expect("it came");
+            air.heard_bytes += bytes.len() as u64;
             *chunk = bytes;
             return Ok(true);
         }
