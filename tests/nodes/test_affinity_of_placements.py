@@ -64,7 +64,7 @@ def test_hosts_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ranks_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     commands = []
-    monkeypatch.setattr(mpi, "Post", lambda _, command, *__: commands.append(command))
+    monkeypatch.setattr(mpi, "Post", lambda _, command, *__, **___: commands.append(command))
     monkeypatch.setattr(mpi, "Tender", lambda *_: types.SimpleNamespace(start=lambda: None))
     placement = on.mpi(launcher=["true"], cpu_affinity="block")
     placement.client = types.SimpleNamespace(is_over=None, give_up=None)  # type: ignore[assignment]
