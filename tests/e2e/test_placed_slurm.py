@@ -78,7 +78,7 @@ def test_a_cancelled_job_costs_no_task(
         gate.wait_entered()
         first = min(slurm.jobs(), key=int)
         slurm.run(["scancel", first])
-        gate.wait_entered()
+        until(lambda: slurm.jobs()[first] == "COMPLETING")
         gate.close()
         assert len(set(finish(program))) == 2
     until(lambda: not slurm.jobs())
