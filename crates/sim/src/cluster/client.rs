@@ -108,6 +108,7 @@ impl Client {
             }
             engine.drain_rings(plan, random);
             let count = engine.drain_links();
+            engine.hear_large_news();
             engine.lanes.links.has_outgoing |= count > 0 || engine.lanes.links.waits_for_room;
             engine.poll_if_due();
             engine.settle_and_flush();
