@@ -1,0 +1,140 @@
+//! What leaves over a link: messages, made chunks, and pieces of blobs where there is room.
+
+use gristmill_transport::{Admission, Flushed};
+use gristmill_wire::peer::{MessageKind, Messages, TaskMessage};
+use gristmill_wire::{Attempt, TaskId};
+
+use super::{Link, LinkError, PIECE, WHOLE};
+use crate::peers::backlog::{Excess, Waiting};
+use crate::peers::cutting::{Cut, cut};
+
+/// Pieces of blobs that are sent before others have their turn.
+const FEEDS_TURN: usize = 8;
+/// Bytes on their way above which no pieces of blobs are added: twice as much as is acknowledged at a time, and less than a
+/// tenth of a second on a slow network.
+const FEEDS_UNTAKEN: usize = 2 << 20;
+
+impl Link {
+    /// Whether so much is on its way that nothing should be added.
+    #[inline]
+    pub fn is_congested(&self) -> bool {
+        let unsent = self.channel.as_ref().map_or(0, |channel| channel.unsent());
+        self.out.len() + unsent.max(self.session.unacknowledged_bytes()) > self.sizes.congested
+    }
+
+    /// Hands over what is to leave, and pieces of blobs behind it; says whether the system took it all. Where it takes nothing
+    /// more [`Self::receive`] says so once everything was read.
+    pub fn flush(&mut self) -> Flushed {
+        if self.unsendable.is_some() {
+            return Flushed::Some;
+        }
+        self.try_flush().unwrap_or_else(|error| {
+            self.unsendable = Some(error);
+            self.is_readable = true;
+            Flushed::Some
+        })
+    }
+
+    fn try_flush(&mut self) -> Result<Flushed, LinkError> {
+        let mut flushed = self.hand_over()?;
+        for turn in 0..=FEEDS_TURN {
+            if flushed == Flushed::Some || !self.has_room_for_blobs() {
+                break;
+            }
+            if turn == FEEDS_TURN {
+                // The rest goes on as soon as others had their turn: there is room.
+                return Ok(Flushed::Some);
+            }
+            self.traffic.given +=
+                self.feeds.next_piece(&mut self.out, self.sizes.piece).unwrap_or(0);
+            flushed = self.hand_over()?;
+        }
+        Ok(flushed)
+    }
+
+    /// Whether pieces of blobs are to be sent, and little enough is on its way that what comes after them does not wait.
+    fn has_room_for_blobs(&self) -> bool {
+        let is_idle = self.out.is_empty() && self.session.unacknowledged_bytes() < FEEDS_UNTAKEN;
+        !self.feeds.is_empty() && is_idle && self.is_connected()
+    }
+
+    fn hand_over(&mut self) -> Result<Flushed, LinkError> {
+        self.pack();
+        let Some(channel) = &mut self.channel else { return Ok(Flushed::Some) };
+        while let Some(outgoing) = self.session.next_outgoing() {
+            self.given = self.given.max((outgoing.head.sequence, outgoing.head.kind));
+            channel.send(outgoing.head, outgoing.body)?;
+        }
+        if self.session.acknowledgement_is_due() {
+            channel.send(self.session.unnumbered(WHOLE), &[])?;
+        }
+        Ok(channel.flush()?)
+    }
+
+    /// Makes chunks of the messages that are to leave, as far as the session takes them.
+    fn pack(&mut self) {
+        let mut start = 0;
+        while start < self.out.len() {
+            let Cut { end, amid } = cut(&self.out[start..], self.amid, self.sizes.chunk);
+            let kind = if amid == 0 { WHOLE } else { PIECE };
+            let chunk = self.out[start..start + end].to_vec();
+            let Admission::Taken(chunk) = self.session.submit(kind, chunk) else { break };
+            start += end;
+            self.amid = amid;
+            self.packed += end as u64;
+            while let Some(&(until, place)) = self.answered.front()
+                && until <= self.packed
+            {
+                self.answered.pop_front();
+                self.unconfirmed.push_back((chunk, place));
+            }
+        }
+        self.out.drain(..start);
+        self.words = self.words.min(self.out.len());
+    }
+
+    /// Adds a short word.
+    pub fn say(&mut self, write: impl FnOnce(&mut Vec<u8>) -> usize) {
+        let size = self.out.len();
+        write(&mut self.out);
+        self.words += self.out.len() - size;
+    }
+
+    /// Looks at what waits for the other end; gives why that is too much.
+    pub(in crate::peers) fn excess(&mut self, now: u64) -> Option<Excess> {
+        let waiting = Waiting {
+            size: self.out.len(),
+            words: self.words,
+            answers: self.answered.len() + self.unconfirmed.len(),
+            confirmed: self.session.acknowledged(),
+        };
+        self.backlog.check(waiting, &self.sizes.backlog, now)
+    }
+
+    /// The answer to a guest was written.
+    pub fn note_answer(&mut self, place: u32) {
+        self.answered.push_back((self.packed + self.out.len() as u64, place));
+    }
+
+    /// The tasks that no connection was given: the other end does not have them.
+    pub fn never_sent(&self) -> Vec<(TaskId, Attempt)> {
+        // A message whose beginning has left cannot be read from its end, and counts as sent.
+        let mut is_amid = self.given.1 == PIECE;
+        let mut unsent = Vec::new();
+        for (kind, body) in self.session.never_given() {
+            if !is_amid {
+                unsent.extend_from_slice(body);
+            }
+            is_amid &= kind == PIECE;
+        }
+        if !is_amid {
+            unsent.extend_from_slice(&self.out);
+        }
+        let tasks = Messages::new(&unsent).filter_map(|message| {
+            let (kind, body) = message.ok()?;
+            let task = (kind == MessageKind::Task).then(|| TaskMessage::read(body))?.ok()?;
+            Some((task.task, task.attempt))
+        });
+        tasks.collect()
+    }
+}
