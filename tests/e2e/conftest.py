@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cluster import Cluster, go_apart, hindrance
+from slurm import Slurm, slurm_hindrance
 from stage import Gate
 
 _HERE = Path(__file__).parent
@@ -38,9 +39,14 @@ def _no_leftovers() -> Iterator[None]:
 
 
 @pytest.fixture
-def folder(cluster: Cluster) -> Path:
-    """The folder that all nodes of the cluster see."""
-    return cluster.shared
+def folder(request: pytest.FixtureRequest) -> Path:
+    """A folder that all nodes see: the cluster's, or, as one with Slurm serves several tests, the test's own there."""
+    if "slurm" not in request.fixturenames:
+        shared: Path = request.getfixturevalue("cluster").shared
+        return shared
+    made: Path = request.getfixturevalue("nodes").shared / request.node.name
+    made.mkdir()
+    return made
 
 
 @pytest.fixture
@@ -55,4 +61,20 @@ def gate(folder: Path) -> Iterator[Gate]:
 def cluster() -> Iterator[Cluster]:
     """Two nodes, for one test."""
     with Cluster(nodes=2) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Cluster]:
+    """Four nodes for Slurm, for the tests of a module."""
+    if reason := slurm_hindrance():
+        pytest.skip(reason)
+    with Cluster(nodes=4) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def slurm(nodes: Cluster) -> Iterator[Slurm]:
+    """A Slurm on them."""
+    with Slurm(nodes) as made:
         yield made

@@ -4,43 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cluster import Cluster, Process, until
 from placing import surroundings
-from slurm import Slurm, slurm_hindrance
+from slurm import Slurm
 from stage import Gate
 
 pytest.importorskip("parsl.version")
 
 _PROGRAM = Path(__file__).with_name("blocks.py")
-
-
-@pytest.fixture(scope="module")
-def nodes() -> Iterator[Cluster]:
-    """Four nodes, for the tests of this module."""
-    if reason := slurm_hindrance():
-        pytest.skip(reason)
-    with Cluster(nodes=4) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def slurm(nodes: Cluster) -> Iterator[Slurm]:
-    """A Slurm on them."""
-    with Slurm(nodes) as made:
-        yield made
-
-
-@pytest.fixture
-def folder(nodes: Cluster, request: pytest.FixtureRequest) -> Path:
-    """A folder of the test's own that all nodes see."""
-    made: Path = nodes.shared / request.node.name
-    made.mkdir()
-    return made
 
 
 def start(cluster: Cluster, slurm: Slurm, folder: Path, *words: str) -> Process:

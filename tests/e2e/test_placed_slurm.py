@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cluster import Cluster, until
 from placing import agent_on, command, finish, kill, start, surroundings
-from slurm import Slurm, slurm_hindrance
+from slurm import Slurm
 from stage import Gate
 
 pytest.importorskip("parsl.version")
-
-
-@pytest.fixture(scope="module")
-def nodes() -> Iterator[Cluster]:
-    """Four nodes, for the tests of this module."""
-    if reason := slurm_hindrance():
-        pytest.skip(reason)
-    with Cluster(nodes=4) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def slurm(nodes: Cluster) -> Iterator[Slurm]:
-    """A Slurm on them."""
-    with Slurm(nodes) as made:
-        yield made
-
-
-@pytest.fixture
-def folder(nodes: Cluster, request: pytest.FixtureRequest) -> Path:
-    """A folder of the test's own that all nodes see."""
-    made: Path = nodes.shared / request.node.name
-    made.mkdir()
-    return made
 
 
 def test_the_engine_runs_on_nodes_of_slurm(

@@ -4,31 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cluster import Cluster, until
-from slurm import Slurm, slurm_hindrance
+from slurm import Slurm
 
 _MEET = Path(__file__).with_name("meet.py")
-
-
-@pytest.fixture(scope="module")
-def nodes() -> Iterator[Cluster]:
-    """Four nodes, for the tests of this module."""
-    if reason := slurm_hindrance():
-        pytest.skip(reason)
-    with Cluster(nodes=4) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def slurm(nodes: Cluster) -> Iterator[Slurm]:
-    """A Slurm on them."""
-    with Slurm(nodes) as made:
-        yield made
 
 
 def test_srun_runs_a_command_on_every_node(slurm: Slurm) -> None:
