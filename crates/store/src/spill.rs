@@ -64,6 +64,12 @@ impl Spill {
         self.space.give_back(extent.offset);
     }
 
+    /// As one whose disk has failed: nothing can be read or written any more.
+    pub fn fail(&mut self) -> io::Result<()> {
+        self.file = Arc::new(File::open("/dev/null")?);
+        Ok(())
+    }
+
     /// What the bytes are read from and written to, without the lock around this.
     pub fn file(&self) -> Arc<File> {
         Arc::clone(&self.file)

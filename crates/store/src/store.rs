@@ -382,6 +382,17 @@ impl Store {
         (unused, state.blobs.len() - unused - on_disk)
     }
 
+    /// Has its disk fail, for whoever simulates that; false: nothing was there.
+    ///
+    /// # Errors
+    /// It goes on as before.
+    pub fn fail_disk(&self) -> io::Result<bool> {
+        match &mut self.lock().spill {
+            Some(spill) => spill.fail().map(|()| true),
+            None => Ok(false),
+        }
+    }
+
     /// What it holds.
     #[must_use]
     pub fn counts(&self) -> StoreCounts {

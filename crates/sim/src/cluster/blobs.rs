@@ -5,6 +5,8 @@ use gristmill_client::{
     Rest, SpreadOptions, Topology, Warden,
 };
 use gristmill_core::{PeerId, TaskId};
+use gristmill_wire::FrameError;
+use gristmill_wire::peer::MessageKind;
 
 use super::engine::Engine;
 use super::handle::Handle;
@@ -34,6 +36,10 @@ pub(crate) struct BlobPlan {
     varies: u64,
     /// Of a thousand pieces between nodes, how many arrive with wrong bytes.
     pub damage_rate: u64,
+    /// Of a thousand pieces of results, how many come home with other bytes than were named: a node's memory is damaged.
+    pub lie_rate: u64,
+    /// Of a thousand turns of a depot that has anything on its disk, in how many that fails.
+    disk_failure_rate: u64,
 }
 
 impl BlobPlan {
@@ -55,7 +61,9 @@ impl BlobPlan {
             gives: pick(random, &[0, 30, 80]),
             shared: pick(random, &[1, 3, 10]),
             varies: pick(random, &[0, 50]),
-            damage_rate: pick(random, &[0, 0, 0, 20]),
+            damage_rate: pick(random, &[0, 0, 20, 300]),
+            lie_rate: pick(random, &[0, 0, 0, 20]),
+            disk_failure_rate: pick(random, &[0, 0, 5]),
         })
     }
 
@@ -86,11 +94,24 @@ pub(crate) struct SimDepot {
     is_busy: bool,
     /// When it looked last, true time.
     looked_at: u64,
+    disk_failure_rate: u64,
+    has_failed: bool,
 }
 
 impl SimDepot {
-    pub const fn new(warden: Warden<SimGate>, air: Air, lease: usize) -> Self {
-        Self { warden, air, lease, is_busy: false, looked_at: 0 }
+    pub const fn new(warden: Warden<SimGate>, air: Air, lease: usize, plan: &BlobPlan) -> Self {
+        let disk_failure_rate = plan.disk_failure_rate;
+        let has_failed = false;
+        Self { warden, air, lease, is_busy: false, looked_at: 0, disk_failure_rate, has_failed }
+    }
+
+    /// Has its disk fail, once, if the seed would have it; says whether it did.
+    fn fail_disk(&mut self) -> bool {
+        let is_due = !self.has_failed
+            && self.disk_failure_rate > 0
+            && look(&self.air).random.below(1_000) < self.disk_failure_rate;
+        self.has_failed |= is_due && self.warden.fail_disk();
+        is_due && self.has_failed
     }
 
     fn is_due(&self, now: u64) -> bool {
@@ -109,6 +130,9 @@ impl Handle {
         let now = self.shared.borrow().now;
         let Some(depot) = depot.as_mut().filter(|depot| depot.is_due(now)) else { return false };
         depot.looked_at = now;
+        if depot.fail_disk() {
+            self.with(|engine| engine.lanes.world.log(|| "the disk fails".to_owned()));
+        }
         depot.is_busy = depot.warden.turn(self.clock.local(now)) == Rest::Busy;
         true
     }
@@ -159,6 +183,41 @@ impl Engine {
         if self.has_large_news() {
             let now = self.lanes.world.now;
             self.take_blob_news(now);
+        }
+    }
+
+    /// Whether the piece at hand is of a node that sends other bytes than it named.
+    pub fn lies(&mut self) -> bool {
+        let Some(plan) = self.lanes.plan.filter(|plan| plan.lie_rate > 0) else { return false };
+        let lies = look(&self.lanes.air).random.below(1_000) < plan.lie_rate;
+        self.lanes.lies += u64::from(lies);
+        lies
+    }
+
+    /// A node has a blob no more: results that had stayed there may be lost with it, which costs their tasks what the loss
+    /// of the node would.
+    pub fn hear_of_loss(
+        &mut self,
+        peer: PeerId,
+        kind: MessageKind,
+        body: &[u8],
+    ) -> Result<(), FrameError> {
+        let stayed = self.core.stayed_at(peer);
+        self.charge(&stayed, 1);
+        let taken = self.take_blob_of(peer, kind, body);
+        let kept: Vec<_> = stayed
+            .into_iter()
+            .filter(|&task| self.core.result_that_stayed(task).is_some())
+            .collect();
+        self.charge(&kept, u64::MAX);
+        taken
+    }
+
+    fn charge(&mut self, tasks: &[TaskId], count: u64) {
+        let ledger = &mut self.lanes.world.ledger;
+        let is_its = |entry: &&mut Entry| entry.id.is_some_and(|id| tasks.contains(&id));
+        for entry in ledger.iter_mut().filter(is_its) {
+            entry.unknowns = entry.unknowns.wrapping_add(count);
         }
     }
 

@@ -214,5 +214,5 @@ fn blobs_of(
     let port = u16::try_from(number).expect("few engines");
     let made = BlobTables::of_lease(blobs.limits(), blobs.sizes, (gate, port));
     let (tables, warden) = made.expect("there is memory");
-    (Some(tables), Some(SimDepot::new(warden, air.clone(), number)))
+    (Some(tables), Some(SimDepot::new(warden, air.clone(), number, &blobs)))
 }

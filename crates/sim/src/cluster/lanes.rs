@@ -36,6 +36,8 @@ pub(crate) struct Lanes {
     pub asked: BTreeSet<TaskId>,
     /// Large parts of payloads.
     pub plan: Option<BlobPlan>,
+    /// Pieces of results that came with other bytes than were named.
+    pub lies: u64,
 }
 
 impl PayloadStore for Memory {
@@ -125,6 +127,7 @@ impl Lanes {
             air: air.clone(),
             asked: BTreeSet::new(),
             plan: None,
+            lies: 0,
         }
     }
 

@@ -47,7 +47,8 @@ pub struct Cluster {
     pub(super) client: Client,
     pub(super) nodes: Vec<Node>,
     pub(super) faults_left: u64,
-    /// Something has befallen it, or does without a fault: leases that end, or cannot start workers.
+    /// Something has befallen it, or does without a fault: leases that end, or cannot start workers, or are given up for
+    /// what they sent.
     pub(super) is_troubled: bool,
     /// Until when each node is apart, true time.
     pub(super) apart_until: Vec<u64>,
@@ -80,7 +81,9 @@ impl Cluster {
             nodes: (0..count).map(node).collect(),
             client,
             faults_left: plan.faults,
-            is_troubled: plan.ask.duration_ns != u64::MAX || plan.lease.start_failures > 0,
+            is_troubled: plan.ask.duration_ns != u64::MAX
+                || plan.lease.start_failures > 0
+                || plan.blobs.is_some_and(|blobs| blobs.lie_rate > 0),
             apart_until: vec![0; count],
             steps: 0,
             blob_bytes: [0; 2],

@@ -94,6 +94,12 @@ impl<G: Gate> Warden<G> {
         self.store.is_above_limit()
     }
 
+    /// Has the disk fail, for whoever simulates that; false: nothing was there, or it goes on as before.
+    #[must_use]
+    pub fn fail_disk(&self) -> bool {
+        self.store.fail_disk().unwrap_or(false)
+    }
+
     /// Whether its engine has left orders, or there is none any more.
     #[must_use]
     pub fn is_called(&self) -> bool {
