@@ -13,9 +13,9 @@
 //!
 //! A quarter of the seeds has large parts of payloads: several tasks take the same ones, and results have some that come home,
 //! stay at their node, go to disk, are arguments elsewhere, and are made again when their node is lost. They move in pieces,
-//! from the client, from node to node and home, some with wrong bytes, and disks fail. Checked besides: nothing begins before the right bytes are
-//! where it runs, results that the program sees have theirs, a giver has no more takers than it may, what nodes say of
-//! bytes adds up, and no store, table or block has anything left for tasks that are over.
+//! from the client, from node to node and home, some with wrong bytes; disks fail. Checked besides: nothing begins before
+//! the right bytes are where it runs, results that the program sees have theirs, a giver has no more takers than it may,
+//! what nodes say of bytes adds up, and no store, table or block has anything left for tasks that are over.
 //!
 //! Not simulated: peers that lie ([`crate::Siege`] does), bytes on links that are damaged (fuzzing does that), memory that runs out,
 //! threads that interleave within a step.
