@@ -1,3 +1,5 @@
+//! A worker whose task waits: what runs below it, and what does not.
+
 use std::cell::{Cell, RefCell};
 use std::os::fd::AsFd;
 use std::rc::{Rc, Weak};
