@@ -147,6 +147,17 @@ impl Homing {
         }
     }
 
+    /// Bytes do not come from a peer, which has them no more: the tasks that were to end with them. Those whose results had
+    /// stayed have ended already.
+    pub fn drop_awaited(&mut self, peer: PeerId, digest: Digest) -> Vec<Returned> {
+        let coming = self.coming.get(&(peer, digest));
+        let mut keys = coming.map_or_else(Vec::new, |coming| coming.answers.clone());
+        keys.retain(|key| self.answers.get(key).is_some_and(|answer| !answer.was_far));
+        let returned = keys.iter().map(|key| self.answers[key].returned).collect();
+        keys.into_iter().for_each(|key| self.abandon(peer, key));
+        returned
+    }
+
     /// An answer has no use for what it names.
     fn abandon(&mut self, peer: PeerId, key: u64) {
         self.answers.remove(&key);

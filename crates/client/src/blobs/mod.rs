@@ -6,6 +6,8 @@
 
 mod asked;
 mod depot;
+#[cfg(test)]
+mod dropped;
 mod facade;
 mod feeds;
 mod giving;

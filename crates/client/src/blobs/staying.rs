@@ -142,7 +142,7 @@ pub(crate) trait StayingWork: BlobHome {
         homing.far.retain(|&task, _| core.result_that_stayed(task).is_some());
     }
 
-    /// A peer has a blob no more: results that stayed there and have it are lost.
+    /// A peer has a blob no more: results that stayed there and have it are lost, and so are those on their way from there.
     fn results_dropped(&mut self, peer: PeerId, digest: Digest, text: &str) {
         let node = self.links().get(peer).map_or("?", |link| &link.name);
         let detail = format!("it does not have the result any more: {text}");
@@ -152,6 +152,9 @@ pub(crate) trait StayingWork: BlobHome {
                 let Parts { core, port, .. } = self.parts();
                 core.result_lost(peer, task, report.clone(), port.now(), port);
             }
+        }
+        for returned in self.blobs().homing.drop_awaited(peer, digest) {
+            self.end_awaited(peer, returned, PeerEnd::Lost(report.clone()));
         }
     }
 }
