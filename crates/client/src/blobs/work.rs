@@ -251,7 +251,10 @@ pub(crate) trait TakingWork: BlobHome {
         for news in self.blob_look().taking.map(Taking::take_news).unwrap_or_default() {
             match news {
                 News::Here { digest, fetched } => {
-                    self.blob_came(digest, fetched, now);
+                    // What was given up and named again meanwhile has yet to come.
+                    if !self.is_coming(digest) {
+                        self.blob_came(digest, fetched, now);
+                    }
                     self.give_those_asked_for(digest);
                 }
                 News::Lacks { name, received, shortfall, text } => {
@@ -279,6 +282,12 @@ pub(crate) trait TakingWork: BlobHome {
     /// Whether a blob is here, or comes.
     fn is_taken(&self, digest: Digest) -> bool {
         self.blob_look().taking.is_some_and(|taking| taking.store.has(digest))
+    }
+
+    /// Whether bytes of a blob have yet to come.
+    fn is_coming(&self, digest: Digest) -> bool {
+        let progress = self.blob_look().taking.and_then(|taking| taking.store.progress(digest));
+        progress.is_some_and(|progress| !progress.is_complete)
     }
 
     fn awaiting_peer(&self, digest: Digest) -> Option<PeerId> {
