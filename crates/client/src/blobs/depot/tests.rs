@@ -227,3 +227,16 @@ fn who_gives_what_was_not_asked_for_is_left() {
     assert_eq!((received, shortfall), (0, Shortfall::Gone));
     assert!(text.contains("it gave other bytes"), "{text}");
 }
+
+#[test]
+fn nobody_is_called_for_a_blob_that_nobody_waits_for() {
+    let node = node(&identity());
+    let stranger = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    stranger.set_nonblocking(true).expect("a socket");
+    node.fetch(stranger.local_addr().expect("it is bound").port());
+    // What is ordered later is done later.
+    node.want();
+    node.depot.order(Order::Fetch(name(), String::new()));
+    assert_eq!(node.lacks().1, Shortfall::None);
+    assert!(stranger.accept().is_err(), "somebody was called");
+}

@@ -154,6 +154,10 @@ impl<G: Gate> Warden<G> {
             self.fetches.cease(name.digest);
             return self.lack(name, Shortfall::None, String::new());
         }
+        // Nobody is called for what nobody waits for: a client may name any address.
+        if self.store.progress(name.digest).is_none_or(|progress| progress.is_complete) {
+            return;
+        }
         if let Err(text) = self.fetches.begin(&mut self.gate, (name, address), now) {
             self.lack(name, Shortfall::Gone, text);
         }
