@@ -20,6 +20,8 @@ mod parts;
 mod placing;
 #[cfg(test)]
 mod poisoned;
+#[cfg(test)]
+mod renamed;
 mod staying;
 mod tables;
 mod taking;
