@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 from concurrent.futures import CancelledError, wait
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gristmill import DataFlowKernel, bash_app, join_app, python_app
+from gristmill import DataFlowKernel, TaskInterrupted, bash_app, join_app, python_app
+from gristmill._native import INTERRUPT_SIGNAL
+from gristmill.parsl.bash import run_command
 from gristmill.parsl.errors import DependencyError, JoinError
 
 import calls
-from stage import Gate
+from stage import Gate, descent
 
 enter = python_app(calls.enter)
 same = python_app(calls.same)
@@ -123,6 +127,34 @@ def test_a_cancelled_bash_app_takes_its_children_with_it(
     wait([running])
     assert running.cancelled()
     _wait_until_gone(child)
+
+
+def test_a_command_that_is_interrupted_while_it_starts_is_killed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Popen(subprocess.Popen[bytes]):
+        """The signal comes when the process runs, and nobody knows yet which one it is."""
+
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            os.kill(os.getpid(), INTERRUPT_SIGNAL)
+
+    def interrupt(_signal: int, _frame: object) -> None:
+        raise TaskInterrupted
+
+    monkeypatch.setattr(subprocess, "Popen", Popen)
+    before = signal.signal(INTERRUPT_SIGNAL, interrupt)
+    try:
+        with pytest.raises(TaskInterrupted):
+            run_command(lambda: "sleep 1000")
+        assert signal.getsignal(INTERRUPT_SIGNAL) is interrupt
+    finally:
+        signal.signal(INTERRUPT_SIGNAL, before)
+    assert not [one for one in descent(os.getpid()) if "sleep 1000" in _command(one)]
+
+
+def _command(process: int) -> str:
+    return Path(f"/proc/{process}/cmdline").read_text().replace("\0", " ")
 
 
 def _wait_until_gone(process: int) -> None:

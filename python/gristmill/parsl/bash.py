@@ -7,6 +7,8 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING, Any
 
+from gristmill.parsl.interrupts import HeldInterrupts
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import IO
@@ -95,6 +97,7 @@ def open_stream(stream: str, wanted: Any) -> IO[str] | None:
 
 def _run(name: str, command: str, streams: dict[str, Any], walltime: float | None) -> int:
     """Runs the command in a process group of its own, which is killed as a whole when the call ends before it."""
+    interrupts = HeldInterrupts()
     try:
         process = subprocess.Popen(
             command, shell=True, executable="/bin/bash", close_fds=False, process_group=0, **streams
@@ -102,8 +105,10 @@ def _run(name: str, command: str, streams: dict[str, Any], walltime: float | Non
     except Exception as error:
         from gristmill.parsl.errors import AppException
 
+        interrupts.release()
         raise AppException(f"App {name} caught exception", error) from error
     try:
+        interrupts.release()
         return process.wait(walltime)
     except BaseException as error:
         os.killpg(process.pid, signal.SIGKILL)
