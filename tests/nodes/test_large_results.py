@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from concurrent.futures import Future
 
@@ -145,7 +146,9 @@ def test_a_result_whose_node_dies_on_the_way_is_lost_or_made_again(
 ) -> None:
     executor, placement = make_nodes(2, 1, kind=RelayedNodes)
     future = submit_and_hold(executor, placement, loss_retries=loss_retries)
-    name = next(node["name"] for node in executor._nodes() if node["running"])
+    found = re.search(r"node (local\d)", executor.explain(future))
+    assert found is not None
+    name = found[1]
     placement.agents[int(name.removeprefix("local"))].kill()
     placement.relay.go_on()
     if loss_retries:
