@@ -170,12 +170,23 @@ def test_a_job_that_ends_before_a_node_has_joined_is_missing(blocks: Blocks, job
     blocks.see([node("0", "n1")], 0)
     for job in jobs.states:
         jobs.states[job] = BlockStatus(BlockState.COMPLETED, stderr_summary="not found")
-    assert blocks.poll() == 1
+    assert blocks.poll(set) == 1
     first, second = blocks.statuses().values()
     assert first.state is BlockState.COMPLETED
     assert second.state is BlockState.MISSING
     assert second.stderr_summary == "not found"
     assert not blocks.living()
+
+
+def test_a_block_whose_node_was_there_between_two_looks_is_not_missing(
+    blocks: Blocks, jobs: Jobs
+) -> None:
+    for job in jobs.states:
+        jobs.states[job] = BlockStatus(BlockState.FAILED)
+    assert blocks.poll(lambda: [name_of_node("1", "n1"), "elsewhere"]) == 1
+    first, second = blocks.statuses().values()
+    assert (first.state, first.has_joined) == (BlockState.MISSING, False)
+    assert (second.state, second.has_joined) == (BlockState.FAILED, True)
 
 
 def test_what_is_taken_away_is_no_failure(blocks: Blocks) -> None:

@@ -159,10 +159,11 @@ impl Engine {
         self.door().map(Door::troubles).unwrap_or_default()
     }
 
-    /// Which nodes have gone for good since the last call, why, and whether they said so themselves.
-    fn _departures(&self) -> Vec<(String, String, bool)> {
-        let departures = self.door().map(Door::take_departures).unwrap_or_default();
-        departures.into_iter().map(|one| (one.name, one.text, one.has_ended)).collect()
+    /// How many nodes have gone for good so far; and of those after the first so many which, why, and whether they said so
+    /// themselves.
+    fn _departures(&self, known: usize) -> (usize, Vec<(String, String, bool)>) {
+        let (count, new) = self.door().map(|door| door.departures(known)).unwrap_or_default();
+        (count, new.into_iter().map(|one| (one.name, one.text, one.has_ended)).collect())
     }
 
     /// Fails every task with `StartError`, and refuses more: no worker can be had, for this reason.

@@ -10,7 +10,7 @@ from gristmill._nodes.block_status import BlockState, BlockStatus, read_status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from gristmill._nodes.view import NodeView
@@ -113,8 +113,11 @@ class Blocks:
         idle = [(time, block) for time, block in found if time is not None and time <= since]
         return [block for _, block in sorted(idle, key=lambda one: one[0])]
 
-    def poll(self) -> int:
-        """Asks the provider what became of the jobs; gives how many ended before a node of theirs had joined."""
+    def poll(self, joined: Callable[[], Iterable[str]]) -> int:
+        """Asks the provider what became of the jobs; gives how many ended before a node of theirs had joined.
+
+        :param joined: gives the names of the nodes that have joined, also of those that are gone.
+        """
         living = self.living()
         if not living:
             return 0
@@ -123,7 +126,10 @@ class Blocks:
         except Exception as error:  # a batch system that is busy now will answer later
             _log.warning("the batch system does not say what became of its jobs: %s", error)
             return 0
+        # Not before: a node may join, work and die with its job between two looks at the nodes.
+        come = {_block_of(name) for name in joined()}
         for block, theirs in zip(living, answers, strict=True):
+            block.has_joined |= block.number in come
             status = dataclasses.replace(read_status(theirs), has_joined=block.has_joined)
             if status.terminal and not block.has_joined:
                 status = dataclasses.replace(status, state=BlockState.MISSING)

@@ -43,6 +43,8 @@ class News:
     """
 
     def __init__(self) -> None:
+        #: How many nodes had gone for good at the last look.
+        self.departures = 0
         self._known: dict[str, _Known] = {}
         #: What kept somebody from coming: since when, and whether it was said.
         self._troubles: dict[str, tuple[float, bool]] = {}
@@ -130,7 +132,8 @@ def _look(executor: Executor | None, news: News) -> bool:
     if executor is None:
         return False
     # In this order: a node that goes after the first question is told of as gone next time.
-    for level, text in news.of_departures(executor._departures()):
+    news.departures, departures = executor._departures(news.departures)
+    for level, text in news.of_departures(departures):
         _log.log(level, "%s", text)
     for level, text in news.of_nodes(executor._nodes()):
         _log.log(level, "%s", text)

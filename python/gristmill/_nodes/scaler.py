@@ -136,7 +136,7 @@ class Scaler:
                 _log.exception("what became of blocks could not be told")
 
     def _poll(self, now: float) -> None:
-        if self.blocks.poll():
+        if self.blocks.poll(self._client.joined):
             self._pause(now)
         self._handle()
 

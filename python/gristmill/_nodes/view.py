@@ -28,6 +28,7 @@ class ClientView:
 
     def __init__(self, executor: Executor) -> None:
         self._executor = weakref.ref(executor)
+        self._departures = 0
 
     def is_over(self) -> bool:
         """Whether no node is needed any more: the executor takes no tasks and those that it had are completed, or no
@@ -61,6 +62,16 @@ class ClientView:
             for node in executor._nodes()
             if node["connected"]
         ]
+
+    def joined(self) -> set[str]:
+        """The names of the nodes that are there, and of those that have gone for good since this was asked last."""
+        executor = self._executor()
+        if executor is None:
+            return set()
+        # In this order: a node that goes in between is among both.
+        names = {node["name"] for node in executor._nodes()}
+        self._departures, departures = executor._departures(self._departures)
+        return names | {name for name, _, _ in departures}
 
     def give_up(self, reason: str) -> None:
         """Fails every task that is not final, and those to come, with ``StartError``: nothing will ever run them."""

@@ -66,6 +66,8 @@ struct Board {
     /// What went wrong last, per address or name.
     troubles: Vec<(String, String)>,
     departures: VecDeque<DepartedNode>,
+    /// How many there were before these.
+    forgotten: usize,
     is_closing: bool,
     /// When no node is wanted any more.
     ends_at_ns: u64,
@@ -85,6 +87,7 @@ impl Board {
         let PeerNews::Gone { name, text, how, .. } = news else { return };
         if self.departures.len() == DEPARTURES_MAX {
             self.departures.pop_front();
+            self.forgotten += 1;
         }
         let (name, text) = (name.to_string(), text.clone());
         let has_ended = *how != Departure::Lost;
@@ -108,6 +111,7 @@ impl Door {
         let board = Board {
             troubles: Vec::new(),
             departures: VecDeque::new(),
+            forgotten: 0,
             is_closing: false,
             ends_at_ns,
         };
@@ -133,10 +137,13 @@ impl Door {
         look(&self.board).troubles.clone()
     }
 
-    /// Which nodes have gone for good since the last time that somebody asked.
+    /// How many nodes have gone for good so far, and which of them after the first so many.
     #[must_use]
-    pub fn take_departures(&self) -> Vec<DepartedNode> {
-        look(&self.board).departures.drain(..).collect()
+    pub fn departures(&self, known: usize) -> (usize, Vec<DepartedNode>) {
+        let board = look(&self.board);
+        let Board { departures, forgotten, .. } = &*board;
+        let new = departures.iter().skip(known.saturating_sub(*forgotten)).cloned().collect();
+        (forgotten + departures.len(), new)
     }
 
     /// Whoever comes from now on is wanted until then, monotonic nanoseconds.
