@@ -17,11 +17,18 @@ from stage import Gate, Script
 
 #: In the place of an interpreter: an agent that has looked for its client for two minutes.
 _LOST = "#!/bin/sh\necho gave up: nobody answers >&2\nexit 1\n"
-#: In the place of an interpreter: an agent that was refused for good. It notes that it was started.
+#: In the place of an interpreter: agents that were refused for good, the second because of its options. They note that
+#: they were started.
 _REFUSED = """#!/bin/sh
 echo started >>"$0.log"
 echo gave up: install the same gristmill on both >&2
 exit 77
+"""
+_MISUSED = """#!/bin/sh
+echo started >>"$0.log"
+echo "usage: gristmill node [-h] [--join HOST:PORT]" >&2
+echo "gristmill node: error: there must be at least one worker" >&2
+exit 2
 """
 #: In the place of ``ssh`` and of ``mpiexec -n 1``: runs what comes behind the options here.
 _SHELL = '#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift 2\nexec sh -c "$*"\n'
@@ -73,17 +80,36 @@ def test_tasks_fail_with_the_last_words_of_agents_that_find_nobody(
 
 
 @pytest.mark.parametrize(("make", "count"), [(local, 2), (ssh, 2), (mpi, 1)])
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [
+        (_REFUSED, "exit status 77: gave up: install the same gristmill on both"),
+        (_MISUSED, "exit status 2: there must be at least one worker"),
+    ],
+)
 def test_agents_that_are_refused_for_good_are_not_started_again(
-    make: Callable[[Path, str], Placement], count: int, tmp_path: Path
+    make: Callable[[Path, str], Placement], count: int, agent: str, words: str, tmp_path: Path
 ) -> None:
     refused = tmp_path / "refused"
-    executable(refused, _REFUSED)
+    executable(refused, agent)
     with (
         Executor(nodes=make(tmp_path, str(refused))) as executor,
-        pytest.raises(StartError, match="exit status 77: gave up: install the same gristmill"),
+        pytest.raises(StartError, match=words),
     ):
         executor.submit(calls.nothing).result()
     assert len(Path(f"{refused}.log").read_text().split()) == count
+
+
+def test_an_agent_whose_options_make_no_sense_on_its_node_says_so_in_one_sentence(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with (
+        Executor(nodes=on.local(1, cpu_affinity="list:9999")) as executor,
+        pytest.raises(StartError, match=r"exit status 2: there are no cores \[9999\] here"),
+    ):
+        executor.submit(calls.nothing).result()
+    said = [one.getMessage() for one in caplog.records if one.name == "gristmill.nodes"]
+    assert any("local0 is left alone, its command line was refused: ended" in one for one in said)
 
 
 def test_an_agent_on_this_machine_that_is_killed_is_started_again(gate: Gate) -> None:

@@ -124,7 +124,10 @@ def _add_times(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
-    """Runs the agent; gives its exit status: 0 when its client has finished, 1 when none came, 77 when refused."""
+    """Runs the agent; gives its exit status: 0 when its client has finished, 1 when none came, 77 when refused.
+
+    Ends with 2 where the command line cannot be followed.
+    """
     begun_at = time.monotonic()
     if not options.join and options.listen is None:
         parser.error("name a client with --join, or an address with --listen")
@@ -155,9 +158,11 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         why, trouble = _serve(options, key, (name, labels), join, patience, part)
     except KeyboardInterrupt:
         return 130
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         parser.error(str(error))
     if why in ("idle", "refused"):
+    except OSError as error:  # what the system refuses now it may give later
+        why, trouble = "idle", str(error)
         print(f"gristmill node {name}: gave up: {trouble}", file=sys.stderr)
         return IN_VAIN if why == "idle" else REFUSED
     return 0

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 #: What an agent ends with that found no client, or lost it: the next one may do better.
 IN_VAIN = 1
+#: What it ends with when it cannot do what its command line says, as most programs do: every other one would, too.
+MISUSED = 2
 #: What it ends with when it was refused for good: another key, version or Python, or no worker starts. Every other one
 #: would be, too. A number that shells, ``ssh`` and launchers do not use themselves, and pass on.
 REFUSED = 77

@@ -7,7 +7,7 @@ import os
 import subprocess
 import time
 
-from gristmill._nodes.command import IN_VAIN, REFUSED
+from gristmill._nodes.command import IN_VAIN, MISUSED, REFUSED
 from gristmill._nodes.pauses import Pauses
 
 TYPE_CHECKING = False
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: How much of what a process says is kept to tell why it ended, bytes.
 _WORDS_MAX = 2000
+#: Stands between the usage of a program whose command line is refused and the sentence that says why.
+_COMPLAINT = ": error: "
 
 
 class Post:
@@ -48,8 +50,8 @@ class Post:
         self.due_at: float | None = 0.0
         #: What went wrong last; empty if nothing did.
         self.trouble = ""
-        #: Whether it said that every other try would end the same way.
-        self.is_refused = False
+        #: What it ended with that says that every other try would end the same way, if it did.
+        self.finality: int | None = None
 
     @property
     def is_left_alone(self) -> bool:
@@ -106,14 +108,17 @@ class Post:
                 stream.close()
         self.process = None
         words = self._words.decode(errors="replace").strip()
+        if status in (MISUSED, REFUSED):
+            self.finality = status
+        if status == MISUSED:
+            words = words.rpartition(_COMPLAINT)[2]
         how = f"signal {-status}" if status < 0 else f"exit status {status}"
         said = f"ended with {how}: {words}" if words else f"ended with {how}"
-        self.is_refused = status == REFUSED
         self._plan(said, says_failed=status == IN_VAIN)
 
     def _plan(self, trouble: str, says_failed: bool = False) -> None:
         self.trouble = trouble
-        if self.is_refused:
+        if self.finality is not None:
             return
         now = time.monotonic()
         pause = self._pauses.after(now - self._began_at, says_failed)

@@ -13,6 +13,8 @@ import socket
 import threading
 import time
 
+from gristmill._nodes.command import MISUSED, REFUSED
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
@@ -26,6 +28,12 @@ _log = logging.getLogger("gristmill.nodes")
 _LEAVE_S, _KILL_S = 10.0, 5.0
 #: The longest sleep, seconds: an executor that nobody holds any more is noticed after it.
 _SLEEP_MAX_S = 5.0
+#: Why something is left alone, by what it ended with for good.
+_WHY_ALONE = {
+    None: "it failed too often",
+    MISUSED: "its command line was refused",
+    REFUSED: "it was refused for good",
+}
 
 
 class Tender:
@@ -168,10 +176,10 @@ class Tender:
         if not post.is_left_alone:
             _log.info("%s is started again: %s", post.name, post.trouble)
             return
-        if post.is_refused:  # who has refused it, or the agent itself, has said so
-            _log.info("%s is left alone, it was refused for good: %s", post.name, post.trouble)
-        else:
-            _log.warning("%s is left alone, it failed too often: %s", post.name, post.trouble)
+        # Who has refused it for good, or the agent itself, has said so.
+        level = logging.INFO if post.finality == REFUSED else logging.WARNING
+        why = _WHY_ALONE[post.finality]
+        _log.log(level, "%s is left alone, %s: %s", post.name, why, post.trouble)
         if all(one.is_left_alone for one in self._posts):
             text = "; ".join(f"{one.name} {one.trouble}" for one in self._posts)
             threading.Thread(target=self._abandoned, args=(text,), daemon=True).start()
