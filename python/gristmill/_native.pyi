@@ -76,6 +76,7 @@ def run_agent(
     gpus: int,
     cores: int,
     domains: Sequence[int],
+    pins: Sequence[int],
     labels: str,
     patience_s: float | None,
     walltime_s: float | None,

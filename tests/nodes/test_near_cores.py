@@ -132,7 +132,10 @@ def test_leases_of_one_node_are_pinned_to_different_gpus(
         held = [program.submit(calls.enter_and_see_gpus, gate.path) for program in programs]
         gate.wait_entered(), gate.wait_entered()
         gate.open(2)
-        assert sorted(future.result() for future in held) == ["GPU-a", "GPU-b"]
+        seen = [future.result() for future in held]
+        assert sorted(seen) == ["GPU-a", "GPU-b"]
+        asking = [program.options(gpus=1).submit(calls.seen_gpus) for program in programs]
+        assert [future.result() for future in asking] == seen, "each was granted what it sees"
 
 
 @two_cores

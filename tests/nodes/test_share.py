@@ -181,20 +181,21 @@ def test_workers_of_parts_are_bound_to_cores_of_their_own(machine: Machine) -> N
 
 
 @pytest.mark.parametrize(
-    ("accelerators", "pinned", "gpus"),
+    ("accelerators", "pinned", "gpus", "pins"),
     [
-        ("3", "0:1:2", 3),
-        ("8", "0:0:1:1:2:2:3:3", 4),
-        ("list:GPU-a:GPU-b", "GPU-a:GPU-b", 2),
-        ("list:0,1:2,3", "0,1:2,3", 4),
+        ("3", "0:1:2", 3, (0b1, 0b10, 0b100)),
+        ("8", "0:0:1:1:2:2:3:3", 4, (1, 1, 2, 2, 4, 4, 8, 8)),
+        ("list:GPU-a:GPU-b", "GPU-a:GPU-b", 2, (0b1, 0b10)),
+        ("list:0,1:2,3", "0,1:2,3", 4, (0b11, 0b1100)),
     ],
 )
 def test_there_are_no_more_workers_than_gpus_to_pin_them_to(
-    machine: Machine, accelerators: str, pinned: str, gpus: int
+    machine: Machine, accelerators: str, pinned: str, gpus: int, pins: tuple[int, ...]
 ) -> None:
     share = machine.share("--accelerators", accelerators)
     assert share.environment == {VARIABLE: pinned}
     assert (share.workers, share.gpus) == (len(pinned.split(":")), gpus)
+    assert share.pins == pins
 
 
 def test_workers_of_a_part_are_pinned_to_its_gpus(machine: Machine) -> None:

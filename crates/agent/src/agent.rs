@@ -53,7 +53,7 @@ impl Agent {
         let sibling = Identity::of_sibling(&options.key);
         let reception = Reception::new(identity, options.listen, &options.join)?;
         let (joins, listens) = (!options.join.is_empty(), options.listen.is_some());
-        let AgentOptions { python, engine, name, capacity, domains, labels, .. } = options;
+        let AgentOptions { python, engine, name, capacity, places, labels, .. } = options;
         let AgentOptions { walltime, drain_time, patience, prepare, .. } = options;
         let (ends_at, memory) = (end_of(walltime), capacity.memory);
         let drain_ns = duration_ns(drain_time);
@@ -63,7 +63,7 @@ impl Agent {
             engine,
             name,
             capacity,
-            domains,
+            places,
             labels,
             joins,
             drain_ns,

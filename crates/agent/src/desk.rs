@@ -14,6 +14,7 @@ use gristmill_wire::{PeerId, WIRE_VERSION};
 use crate::Capacity;
 use crate::leases::{Leases, RefusedLease};
 use crate::orders::{FailedOrders, Order};
+use crate::places::Places;
 
 /// The engine of a lease: it runs the lease's tasks, which come over a link.
 pub trait LeaseEngine: LinkOwner {
@@ -62,8 +63,8 @@ pub struct Facts {
     pub name: String,
     /// What it has to give.
     pub capacity: Capacity,
-    /// Which of its memories each worker's place is near to, a bit each; empty: nobody knows, or there is one.
-    pub domains: Vec<u64>,
+    /// What the worker of each place is bound to.
+    pub places: Places,
     /// Labels, as `name=value` lines.
     pub labels: String,
     /// It joins clients, and has no more to do once one of them has finished.
@@ -114,7 +115,7 @@ impl<H: Housing> Desk<H> {
     /// A node without a lease.
     pub fn new(facts: Facts, housing: H) -> Self {
         Self {
-            leases: Leases::new(facts.capacity, facts.domains.clone(), facts.drain_ns),
+            leases: Leases::new(facts.capacity, facts.places.clone(), facts.drain_ns),
             tenants: BTreeMap::new(),
             leaving: Vec::new(),
             failed: FailedOrders::default(),

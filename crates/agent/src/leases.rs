@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use gristmill_client::pick_near;
 use gristmill_wire::GPUS_MAX;
 use gristmill_wire::peer::{Ask, Grant};
 use thiserror::Error;
 
 use crate::Capacity;
+use crate::places::{FreeGpus, Places};
 
 /// Why a lease is not granted.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -130,8 +130,7 @@ impl Room {
 #[derive(Debug)]
 pub(crate) struct Leases {
     capacity: Capacity,
-    /// What each place is near to; empty: nobody knows.
-    domains: Vec<u64>,
+    places: Places,
     /// How long what runs may take to end before the end of a lease.
     drain_ns: u64,
     /// The node drains, and all leases with it: none is given or lasts longer.
@@ -140,8 +139,8 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    pub const fn new(capacity: Capacity, domains: Vec<u64>, drain_ns: u64) -> Self {
-        Self { capacity, domains, drain_ns, is_draining: false, shares: BTreeMap::new() }
+    pub const fn new(capacity: Capacity, places: Places, drain_ns: u64) -> Self {
+        Self { capacity, places, drain_ns, is_draining: false, shares: BTreeMap::new() }
     }
 
     /// Gives a lease: as much of what is asked for as is free, and one worker at least, unless less will not do. Zero
@@ -155,15 +154,15 @@ impl Leases {
         }
         let (workers, memory, gpus) = self.share_of(ask)?;
         let term = Term::new(ask.duration_ns, self.drain_ns, now);
-        let places = self.free_places(workers);
+        let (places, gpus) = self.choose(workers, gpus);
         let share = Share { places, memory, gpus, term };
         self.shares.insert(ask.lease, share);
         let Ask { lease, duration_ns: ends_in_ns, .. } = *ask;
         Ok(Grant { lease, workers, ends_in_ns, memory, gpus })
     }
 
-    /// The workers, bytes of memory and GPUs that are given.
-    fn share_of(&self, ask: &Ask) -> Result<(u32, u64, u16), RefusedLease> {
+    /// How many workers, bytes of memory and GPUs are given; no number of GPUs is as many as there are.
+    fn share_of(&self, ask: &Ask) -> Result<(u32, u64, Option<u64>), RefusedLease> {
         let used = |count: fn(&Share) -> u64| self.shares.values().map(count).sum::<u64>();
         let all_workers = self.capacity.workers;
         let room =
@@ -177,28 +176,29 @@ impl Leases {
         let memory = room.part(wanted, if ask.is_exact { ask.memory } else { 0 })?;
         let taken = used(|share| share.gpus.count_ones().into());
         let room = Room::new("GPUs", self.capacity.gpus.into(), taken);
-        let is_open = !ask.is_exact || ask.gpus == u32::MAX;
-        let gpus = room.part(ask.gpus.into(), if is_open { 0 } else { ask.gpus.into() })?;
-        Ok((workers, memory, self.free_gpus(gpus)))
+        if ask.gpus == u32::MAX {
+            return Ok((workers, memory, None));
+        }
+        let gpus = room.part(ask.gpus.into(), if ask.is_exact { ask.gpus.into() } else { 0 })?;
+        Ok((workers, memory, Some(gpus)))
     }
 
-    /// The first `count` GPUs that nobody has, a bit each.
-    fn free_gpus(&self, count: u64) -> u16 {
-        let taken = self.shares.values().fold(0, |taken, share| taken | share.gpus);
-        let all = (0..GPUS_MAX.min(self.capacity.gpus as usize)).map(|device| 1 << device);
-        let free = all.filter(|device| taken & device == 0);
-        free.take(usize::try_from(count).unwrap_or(GPUS_MAX)).fold(0, |set, device| set | device)
-    }
-
-    /// So many places that nobody has, near to each other where that can be.
-    fn free_places(&self, count: u32) -> Vec<u16> {
+    /// The places that nobody has.
+    fn free_places(&self) -> Vec<u16> {
         let all = 0..u16::try_from(self.capacity.workers).unwrap_or(u16::MAX);
         let is_free = |place: &u16| !self.shares.values().any(|one| one.places.contains(place));
-        let domains = |place: u16| self.domains.get(usize::from(place)).copied().unwrap_or(0);
-        let free: Vec<_> =
-            all.filter(is_free).map(|one| (usize::from(one), domains(one))).collect();
-        let picked = pick_near(&free, usize::try_from(count).unwrap_or(usize::MAX));
-        picked.into_iter().map(|place| u16::try_from(place).unwrap_or(u16::MAX)).collect()
+        all.filter(is_free).collect()
+    }
+
+    /// Which places and which GPUs a lease gets that was promised so many.
+    fn choose(&self, workers: u32, gpus: Option<u64>) -> (Vec<u16>, u16) {
+        let granted = self.shares.values().fold(0, |set, share| set | share.gpus);
+        let used =
+            self.shares.values().fold(0, |set, share| set | self.places.pinned(&share.places));
+        let places = self.places.pick(&self.free_places(), granted, workers);
+        let all = (0..GPUS_MAX.min(self.capacity.gpus as usize)).fold(0, |set, one| set | 1 << one);
+        let gpus = self.places.gpus(&places, FreeGpus { free: all & !granted, used }, gpus);
+        (places, gpus)
     }
 
     /// The node's places that a lease's workers have, in the order of its slots.
@@ -289,7 +289,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_worker_belongs_to_one_lease_at_a_time() {
-        let mut leases = Leases::new(CAPACITY, Vec::new(), DRAIN_NS);
+        let mut leases = Leases::new(CAPACITY, Places::default(), DRAIN_NS);
         assert_eq!(workers(leases.grant(&ask(1, 3), 0)), 3);
         assert_eq!(workers(leases.grant(&ask(3, 0), 0)), 1, "0 is what is left");
         let refused = leases.grant(&ask(4, 0), 0).expect_err("none is left");
@@ -305,7 +305,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_place_belongs_to_one_lease_at_a_time() {
-        let mut leases = Leases::new(CAPACITY, Vec::new(), DRAIN_NS);
+        let mut leases = Leases::new(CAPACITY, Places::default(), DRAIN_NS);
         for lease in 1..=2 {
             leases.grant(&ask(lease, 2), 0).expect("there is room");
         }
@@ -320,7 +320,9 @@ pub(crate) mod tests {
 
     #[test]
     fn the_places_of_a_lease_are_near_to_each_other() {
-        let mut leases = Leases::new(CAPACITY, vec![0b1, 0b10, 0b1, 0b10], DRAIN_NS);
+        let domains = vec![0b1, 0b10, 0b1, 0b10];
+        let places = Places { domains, pins: Vec::new() };
+        let mut leases = Leases::new(CAPACITY, places, DRAIN_NS);
         for lease in 1..=2 {
             leases.grant(&ask(lease, 2), 0).expect("there is room");
         }
@@ -328,8 +330,34 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn the_gpus_of_a_lease_are_those_that_its_workers_are_pinned_to() {
+        let capacity = Capacity { gpus: 4, ..CAPACITY };
+        let places = Places { domains: Vec::new(), pins: vec![0b1, 0b10, 0b100, 0b1000] };
+        let mut leases = Leases::new(capacity, places, DRAIN_NS);
+        let all = |lease, workers| Ask { gpus: u32::MAX, ..ask(lease, workers) };
+        assert_eq!(leases.grant(&all(1, 1), 0).map(|grant| grant.gpus), Ok(0b1));
+        assert_eq!(leases.grant(&all(2, 2), 0).map(|grant| grant.gpus), Ok(0b110));
+        assert!(leases.end(1));
+        let two = Ask { gpus: 2, is_exact: true, ..ask(3, 1) };
+        assert_eq!(leases.grant(&two, 0).map(|grant| grant.gpus), Ok(0b1001), "it says how many");
+        assert_eq!(leases.places(3), [0]);
+    }
+
+    #[test]
+    fn workers_that_share_gpus_are_pinned_to_those_that_nobody_was_granted_first() {
+        let places = Places { domains: Vec::new(), pins: vec![0b1, 0b1, 0b10, 0b10] };
+        let mut leases = Leases::new(CAPACITY, places, DRAIN_NS);
+        for (lease, gpus) in [(1, 0b1), (2, 0b10), (3, 0)] {
+            let all = Ask { gpus: u32::MAX, ..ask(lease, 1) };
+            assert_eq!(leases.grant(&all, 0).map(|grant| grant.gpus), Ok(gpus));
+        }
+        let places: Vec<_> = (1..=3).map(|lease| leases.places(lease)).collect();
+        assert_eq!(places, [[0], [2], [1]]);
+    }
+
+    #[test]
     fn memory_and_gpus_are_given_once() {
-        let mut leases = Leases::new(CAPACITY, Vec::new(), DRAIN_NS);
+        let mut leases = Leases::new(CAPACITY, Places::default(), DRAIN_NS);
         let grant =
             leases.grant(&Ask { memory: 60, gpus: 1, ..ask(1, 1) }, 0).expect("all is free");
         assert_eq!((grant.memory, grant.gpus), (60, 0b1));
@@ -339,7 +367,7 @@ pub(crate) mod tests {
 
     #[test]
     fn an_executor_gets_as_much_as_there_is_of_what_it_asks_for() {
-        let mut leases = Leases::new(CAPACITY, Vec::new(), DRAIN_NS);
+        let mut leases = Leases::new(CAPACITY, Places::default(), DRAIN_NS);
         let large = Ask { memory: 1_000, gpus: 8, ..ask(1, 3) };
         let grant = leases.grant(&large, 0).expect("it is at most");
         assert_eq!((grant.workers, grant.memory, grant.gpus), (3, 100, 0b11));
@@ -349,7 +377,7 @@ pub(crate) mod tests {
 
     #[test]
     fn what_is_asked_for_exactly_is_given_or_refused_for_good_where_there_is_less() {
-        let mut leases = Leases::new(CAPACITY, Vec::new(), DRAIN_NS);
+        let mut leases = Leases::new(CAPACITY, Places::default(), DRAIN_NS);
         let exact = |lease| Ask { is_exact: true, ..ask(lease, 2) };
         let beyond = [
             (Ask { workers: 5, ..exact(1) }, "5 workers are asked for, and this node has 4"),
@@ -371,7 +399,7 @@ pub(crate) mod tests {
     }
 
     fn lasting(duration_ns: u64) -> Leases {
-        let mut leases = Leases::new(CAPACITY, Vec::new(), DRAIN_NS);
+        let mut leases = Leases::new(CAPACITY, Places::default(), DRAIN_NS);
         leases.grant(&Ask { duration_ns, ..ask(1, 1) }, 5).expect("there is room");
         leases
     }

@@ -12,8 +12,10 @@ mod desk;
 mod leases;
 mod options;
 mod orders;
+mod places;
 mod tenant;
 
 pub use agent::{Agent, Ending};
 pub use desk::{Desk, Facts, Housing, LeaseEngine};
 pub use options::{AgentOptions, Capacity, Prepare};
+pub use places::Places;

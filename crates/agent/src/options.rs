@@ -7,6 +7,8 @@ use gristmill_client::ClientOptions;
 use gristmill_transport::NodeKey;
 use gristmill_wire::peer::{Ask, Grant};
 
+use crate::places::Places;
+
 /// What a node has to give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
@@ -38,8 +40,8 @@ pub struct AgentOptions {
     pub name: String,
     /// What it has to give.
     pub capacity: Capacity,
-    /// Which of its memories each worker's place is near to, a bit each; empty: nobody knows, or there is one.
-    pub domains: Vec<u64>,
+    /// What the worker of each place is bound to.
+    pub places: Places,
     /// Labels, as `name=value` lines.
     pub labels: String,
     /// How long this node can be used; none: there is no limit.

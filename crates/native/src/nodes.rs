@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gristmill_agent::{Agent, AgentOptions, Capacity, Ending};
+use gristmill_agent::{Agent, AgentOptions, Capacity, Ending, Places};
 use gristmill_client::{BlobTraffic, Door, DoorOptions, PeerView, Told};
 use gristmill_sync::atomic::Ordering;
 use gristmill_sync::clock::monotonic_ns;
@@ -291,7 +291,7 @@ fn describe<'py>(py: Python<'py>, peer: &PeerView) -> PyResult<Bound<'py, PyDict
 /// `ValueError` for a key or an address, `StartError` when it cannot listen, and what a signal handler raises.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "they come one by one from Python")]
-#[pyo3(signature = (key, *, join, listen, name, workers, memory, gpus, cores, domains, labels, patience_s, walltime_s, drain_s, program, opened))]
+#[pyo3(signature = (key, *, join, listen, name, workers, memory, gpus, cores, domains, pins, labels, patience_s, walltime_s, drain_s, program, opened))]
 pub fn run_agent(
     py: Python<'_>,
     key: &str,
@@ -303,6 +303,7 @@ pub fn run_agent(
     gpus: u32,
     cores: usize,
     domains: Vec<u64>,
+    pins: Vec<u16>,
     labels: String,
     patience_s: Option<f64>,
     walltime_s: Option<f64>,
@@ -321,7 +322,7 @@ pub fn run_agent(
         engine,
         name,
         capacity: Capacity { workers, memory, gpus },
-        domains,
+        places: Places { domains, pins },
         labels,
         walltime: walltime_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
         drain_time: Duration::try_from_secs_f64(drain_s).unwrap_or_default(),

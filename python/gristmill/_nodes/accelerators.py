@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from gristmill._resources import DEVICE_VARIABLES, gpu_names
+from gristmill._resources import DEVICE_VARIABLES, GPUS_MAX, gpu_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,6 +66,13 @@ def sets(text: str, there: Sequence[str] | None = None) -> list[str]:
 def devices(of_workers: Sequence[str]) -> list[str]:
     """Each GPU that any worker is pinned to, once."""
     return list(dict.fromkeys(name for one in of_workers for name in one.split(",")))
+
+
+def pins(of_workers: Sequence[str]) -> list[int]:
+    """The places of each worker's GPUs among ``devices``, a bit each; more than can be told apart have none."""
+    places = {name: place for place, name in enumerate(devices(of_workers)[:GPUS_MAX])}
+    sets = [{places[name] for name in one.split(",") if name in places} for one in of_workers]
+    return [sum(1 << place for place in one) for one in sets]
 
 
 def pin(place: int) -> None:

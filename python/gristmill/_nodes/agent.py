@@ -237,6 +237,7 @@ def _serve(
         cores=part.cores,
         domains=part.domains,
         labels=labels,
+        pins=part.pins,
         patience_s=patience_s,
         walltime_s=walltime.time_left(options.walltime),
         drain_s=_drain(options),

@@ -31,6 +31,8 @@ class Share:
     #: What each worker's cores are near to, as ``affinity.domains`` gives it; empty: workers are not bound.
     domains: tuple[int, ...] = ()
 
+    #: Which of the GPUs each worker is pinned to, a bit each; empty: workers are not pinned.
+    pins: tuple[int, ...] = ()
 
 def measure(options: argparse.Namespace) -> Share:
     """What the command's options come to on this node. Raises ``ValueError`` for what no node can offer."""
@@ -47,15 +49,17 @@ def measure(options: argparse.Namespace) -> Share:
     if options.accelerators is not None:
         there = _resources.visible(environment.get(_resources.DEVICE_VARIABLES[0], ""))
         of_workers = accelerators.sets(options.accelerators, there or _resources.gpu_names())
+    pins: list[int] = []
         workers = min(workers, len(of_workers))
         gpus = min(_resources.GPUS_MAX, len(accelerators.devices(of_workers)))
         environment[accelerators.VARIABLE] = ":".join(of_workers)
     sets = affinity.core_sets(options.cpu_affinity, cores, workers)
     domains: list[int] = []
     if sets is not None:
+        pins = accelerators.pins(of_workers)[:workers]
         environment[affinity.VARIABLE] = affinity.to_text(sets)
         domains = affinity.domains(sets, workers)
-    return Share(workers, int(memory), gpus, environment, count, tuple(domains))
+    return Share(workers, int(memory), gpus, environment, count, tuple(domains), tuple(pins))
 
 
 def fitting(

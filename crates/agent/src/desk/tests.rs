@@ -92,7 +92,7 @@ impl Stage {
             engine: "test".to_owned(),
             name: "n0".to_owned(),
             capacity: Capacity { workers: 1, memory: 1, gpus: 0 },
-            domains: Vec::new(),
+            places: Places::default(),
             labels: String::new(),
             joins: false,
             drain_ns: 1_000,

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use gristmill_agent::{Desk, Facts, Housing};
+use gristmill_agent::{Desk, Facts, Housing, Places};
 use gristmill_core::{Config, Supply};
 use gristmill_wire::peer::{Ask, Grant};
 
@@ -61,7 +61,7 @@ pub(super) fn begin(
         engine: "sim".to_owned(),
         name: format!("n{place}"),
         capacity: plan.nodes[place],
-        domains: Vec::new(),
+        places: Places::default(),
         labels: String::new(),
         joins: plan.joins[place],
         drain_ns: plan.drain_ns,
