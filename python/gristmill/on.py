@@ -128,7 +128,7 @@ def ray(
     :param group: nodes that they are near to, for large arguments: a name, or a function that gives it by a host's
         name.
     :param cpu_affinity: binds workers to cores: ``none``, ``numa``, ``block``, ``block-reverse``, ``alternating``, or
-        ``list:0,1:2,3``; of all cores of the node, so leave ``cpus`` out.
+        ``list:0,1:2,3``; but for the last, to as many cores as their actor reserves, which no other agent has chosen.
 
     Actors reserve the GPUs of their nodes too, unless ``options`` has ``num_gpus``. When those of all nodes, or their
     agents, have failed ten times in a row, tasks fail with ``StartError``.

@@ -82,7 +82,7 @@ def test_actors_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         util=types.SimpleNamespace(scheduling_strategies=scheduling)
     )
     placement._make_seat({"NodeID": "1", "NodeManagerHostname": "n1", "Resources": {"CPU": 2}})
-    assert seats == [([], "", "n1", 2, None, None, "numa")]
+    assert seats == [([], "", "n1", 2, None, None, "numa", 2)]
 
 
 @pytest.mark.skipif(len(CORES) < 2, reason="two cores are needed")

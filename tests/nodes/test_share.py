@@ -198,6 +198,24 @@ def test_there_are_no_more_workers_than_gpus_to_pin_them_to(
     assert share.pins == pins
 
 
+def test_agents_that_may_use_some_cores_of_a_node_choose_different_ones(machine: Machine) -> None:
+    first = os.getpid() * 100  # nobody else takes these
+    machine.bind(range(first, first + 8))
+    options = ["--cores", "3", "--workers", "3", "--cpu-affinity", "block"]
+    shares = [machine.share(*options) for _ in range(3)]
+    places = [
+        [int(core) - first for core in share.environment["GRISTMILL_NODE_CORES"].split(":")]
+        for share in shares
+    ]
+    assert places == [[0, 1, 2], [3, 4, 5], [0, 6, 7]], "two are left for the last one"
+    assert {share.cores for share in shares} == {3}
+    assert machine.share("--cores", "2", "--workers", "1").cores == 2
+    named = machine.share("--cores", "1", "--cpu-affinity", f"list:{first}:{first + 7}")
+    assert named.environment["GRISTMILL_NODE_CORES"] == f"{first}:{first + 7}"
+    with pytest.raises(ValueError, match="at least one core"):
+        machine.share("--cores", "0")
+
+
 def test_workers_of_a_part_are_pinned_to_its_gpus(machine: Machine) -> None:
     assert machine.share("--accelerators", "2", "--part", "1/2").environment[VARIABLE] == "2:3"
 

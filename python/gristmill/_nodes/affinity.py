@@ -68,6 +68,11 @@ def checked(policy: str) -> str:
     return policy
 
 
+def chooses(policy: str) -> bool:
+    """Whether it binds workers to cores that it does not name."""
+    return policy != "none" and not policy.startswith(_LIST)
+
+
 def numa_parts(cores: Sequence[int]) -> list[list[int]]:
     """The cores by what memory they are near to: a list for each domain of the machine that has some of them."""
     parts = []

@@ -72,6 +72,7 @@ def _add_sizes(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="workers to offer (as many as cores and memory allow)",
     )
+    add("--cores", type=int, metavar="N", help="cores to offer (all that it may use)")
     add(
         "--cores-per-worker", type=float, default=1.0, metavar="CORES", help="cores of a worker (1)"
     )
@@ -160,9 +161,9 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         return 130
     except ValueError as error:
         parser.error(str(error))
-    if why in ("idle", "refused"):
     except OSError as error:  # what the system refuses now it may give later
         why, trouble = "idle", str(error)
+    if why in ("idle", "refused"):
         print(f"gristmill node {name}: gave up: {trouble}", file=sys.stderr)
         return IN_VAIN if why == "idle" else REFUSED
     return 0
@@ -236,8 +237,8 @@ def _serve(
         gpus=part.gpus,
         cores=part.cores,
         domains=part.domains,
-        labels=labels,
         pins=part.pins,
+        labels=labels,
         patience_s=patience_s,
         walltime_s=walltime.time_left(options.walltime),
         drain_s=_drain(options),

@@ -31,6 +31,7 @@ class HostedAgent:
     :param group: nodes that it is near to.
     :param part: of the node, where others offer the rest.
     :param cpu_affinity: binds workers to cores.
+    :param cores: how many of the node's to use.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class HostedAgent:
         group: str | None = None,
         part: Part | None = None,
         cpu_affinity: str = "none",
+        cores: int | None = None,
     ) -> None:
         name = name or socket.gethostname()
         command = AgentCommand(
@@ -52,7 +54,7 @@ class HostedAgent:
             group=group,
             cpu_affinity=cpu_affinity,
             is_leashed=True,
-            more=[("part", part), ("drain", _DRAIN_S)],
+            more=[("part", part), ("drain", _DRAIN_S), ("cores", cores)],
         )
         self._tender = Tender([Post(name, command.arguments(), line=key)])
         self._tender.start()

@@ -226,10 +226,11 @@ class RayNodes(Placement):
             **self.options,
         }
         join, key = self._agent
-        workers = self.workers or max(1, int(cpus))
+        cores = max(1, int(cpus))
+        workers = self.workers or cores
         host = node["NodeManagerHostname"]
         group = group_of(self.group, host)
-        agent = (join, key, host, workers, group, None, self.cpu_affinity)
+        agent = (join, key, host, workers, group, None, self.cpu_affinity, cores)
         return Seat(self._ray, host, options, agent)
 
 

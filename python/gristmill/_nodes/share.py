@@ -10,7 +10,7 @@ import dataclasses
 import os
 
 from gristmill import _resources
-from gristmill._nodes import accelerators, affinity
+from gristmill._nodes import accelerators, affinity, core_choice
 from gristmill._nodes.parts import WHOLE, Part, number_in, part_of_rank, read_part
 
 _GIGABYTE = 1e9
@@ -30,15 +30,17 @@ class Share:
     cores: int
     #: What each worker's cores are near to, as ``affinity.domains`` gives it; empty: workers are not bound.
     domains: tuple[int, ...] = ()
-
     #: Which of the GPUs each worker is pinned to, a bit each; empty: workers are not pinned.
     pins: tuple[int, ...] = ()
+
 
 def measure(options: argparse.Namespace) -> Share:
     """What the command's options come to on this node. Raises ``ValueError`` for what no node can offer."""
     is_rank = options.part is None
     part = read_part(options.part) if options.part else part_of_rank() if options.rank else WHOLE
     cores, count = _cores(part, is_rank)
+    if options.cores is not None:
+        cores, count = _some(cores, count, options)
     memory = options.memory * _GIGABYTE if options.memory else _resources.memory_size() / part.count
     workers = options.workers
     if workers is None:
@@ -46,17 +48,17 @@ def measure(options: argparse.Namespace) -> Share:
     if workers < 1:
         raise ValueError("there must be at least one worker")
     gpus, environment = _gpus(options.gpus, part, is_rank)
+    pins: list[int] = []
     if options.accelerators is not None:
         there = _resources.visible(environment.get(_resources.DEVICE_VARIABLES[0], ""))
         of_workers = accelerators.sets(options.accelerators, there or _resources.gpu_names())
-    pins: list[int] = []
         workers = min(workers, len(of_workers))
         gpus = min(_resources.GPUS_MAX, len(accelerators.devices(of_workers)))
         environment[accelerators.VARIABLE] = ":".join(of_workers)
+        pins = accelerators.pins(of_workers)[:workers]
     sets = affinity.core_sets(options.cpu_affinity, cores, workers)
     domains: list[int] = []
     if sets is not None:
-        pins = accelerators.pins(of_workers)[:workers]
         environment[affinity.VARIABLE] = affinity.to_text(sets)
         domains = affinity.domains(sets, workers)
     return Share(workers, int(memory), gpus, environment, count, tuple(domains), tuple(pins))
@@ -88,6 +90,16 @@ def _cores(part: Part, is_rank: bool) -> tuple[list[int], int]:
     if part.count == 1 or (is_rank and len(cores) < there):
         return cores, count
     return part.of(cores) or [cores[part.number % len(cores)]], max(1, count // part.count)
+
+
+def _some(cores: list[int], count: int, options: argparse.Namespace) -> tuple[list[int], int]:
+    """As many of the cores as whoever started the agent has reserved, without a word on which."""
+    wanted: int = options.cores
+    if wanted < 1:
+        raise ValueError("there must be at least one core")
+    if wanted < len(cores) and affinity.chooses(options.cpu_affinity):
+        cores = core_choice.choose(cores, wanted)
+    return cores, min(count, wanted)
 
 
 def _gpus(wanted: int | None, part: Part, is_rank: bool) -> tuple[int, dict[str, str]]:
