@@ -1,7 +1,8 @@
 //! The attendant: a thread that completes tasks when nobody else does and something would be left undone.
 //!
 //! It sleeps until told that there is something to do. Callers that submit or wait complete tasks as they go; only when
-//! none has done so for a while does it take over.
+//! none has done so for a while does it take over. It stays until peers know that nothing more comes: the program may have
+//! let go of the client, and nobody else would wait for that.
 
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -22,7 +23,7 @@ const SLEEP_MAX: Duration = Duration::from_millis(500);
 /// obligation by themselves; before it, a client without nested tasks need not pay for that.
 const LISTEN: Duration = Duration::from_millis(20);
 
-/// Runs until the client has ended.
+/// Runs until the client is over.
 pub(crate) fn run(client: &Arc<Client>) {
     gristmill_sync::signals::block_all();
     while attend(client) {}
@@ -33,10 +34,10 @@ pub(crate) fn run(client: &Arc<Client>) {
     }
 }
 
-/// One round: park, wait a while, or lead. False when the client has ended.
+/// One round: park, wait a while, or lead. False when the client is over.
 fn attend(client: &Arc<Client>) -> bool {
     let mut inner = client.lock();
-    if inner.has_ended {
+    if inner.is_over() {
         return false;
     }
     let listens = inner.listens_for_first_request();
@@ -62,7 +63,7 @@ fn attend(client: &Arc<Client>) -> bool {
         let has_obligations = inner.has_obligations();
         let next = inner.lead.give_up(has_obligations);
         client.pass_on(&mut inner, next);
-        if inner.has_ended {
+        if inner.is_over() {
             return false;
         }
         if next == HandOver::Caller {

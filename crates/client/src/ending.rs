@@ -69,4 +69,87 @@ impl Client {
         let woken = self.ended.wait_timeout_while(inner, left, |inner| !inner.has_ended);
         woken.unwrap_or_else(PoisonError::into_inner).0.has_ended
     }
+
+    /// Whether it has ended, and nobody is to be told of that any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.lock().is_over()
+    }
+}
+
+impl Inner {
+    /// Whether every process is gone, and peers know that nothing more comes, as far as they can be told.
+    pub fn is_over(&self) -> bool {
+        self.has_ended && !self.lanes.links.is_leaving(self.lanes.now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gristmill_transport::pair;
+    use gristmill_wire::peer::MessageKind;
+
+    use super::*;
+    use crate::workless::Workless;
+
+    /// Has an engine end, whose processes are gone at once.
+    fn leave(engine: &mut Workless) {
+        engine.inner.end_links("the client has finished");
+        engine.inner.has_ended = true;
+        engine.turn();
+    }
+
+    #[test]
+    fn an_end_lasts_until_nodes_have_closed_their_ends_or_have_taken_too_long() {
+        let mut engine = Workless::new();
+        let node = engine.join("n1", 1);
+        let _silent = engine.join("n2", 1);
+        leave(&mut engine);
+        assert!(!engine.inner.is_over(), "the last word may be under way");
+        drop(node);
+        engine.until(&mut [], |inner| inner.lanes.links.views().len() == 1);
+        assert!(!engine.inner.is_over(), "the other node may not know yet");
+        engine.inner.lanes.links.leave_until_ns = engine.inner.lanes.now();
+        assert!(engine.inner.is_over());
+    }
+
+    #[test]
+    fn a_node_whose_connection_was_broken_hears_the_last_word_over_the_next_one() {
+        let mut engine = Workless::new();
+        let mut node = engine.join("n1", 1);
+        engine.inner.lanes.links.disconnect(node.peer);
+        node.link().disconnect();
+        leave(&mut engine);
+        assert!(!engine.inner.is_over(), "it may come back");
+        let (ours, theirs) = pair().expect("descriptors");
+        let received = engine.inner.lanes.links.get(node.peer).expect("it is kept").received();
+        node.link().resume(Box::new(theirs), received).expect("nothing was lost");
+        assert!(engine.inner.reattach(node.peer, Box::new(ours), node.link().received()));
+        let text = node.until_told(&mut engine, MessageKind::End);
+        assert!(String::from_utf8_lossy(&text).contains("the client has finished"));
+    }
+
+    #[test]
+    fn a_word_that_no_connection_took_outlives_the_one_that_breaks() {
+        let mut engine = Workless::new();
+        // Nothing leaves.
+        engine.inner.lanes.links.sizes.session.unacknowledged_chunks_max = 0;
+        let node = engine.join("n1", 1);
+        leave(&mut engine);
+        let peer = node.peer;
+        drop(node);
+        engine.until(&mut [], |inner| {
+            inner.lanes.links.get(peer).is_some_and(|link| !link.is_connected())
+        });
+        assert!(!engine.inner.is_over());
+    }
+
+    #[test]
+    fn a_node_that_comes_when_the_end_has_begun_is_told_at_once() {
+        let mut engine = Workless::new();
+        let _first = engine.join("n1", 1);
+        leave(&mut engine);
+        let mut late = engine.join("n2", 1);
+        let text = late.until_told(&mut engine, MessageKind::End);
+        assert!(String::from_utf8_lossy(&text).contains("the client has finished"));
+    }
 }

@@ -172,7 +172,7 @@ fn stand(
     told: &Told,
 ) {
     gristmill_sync::signals::block_all();
-    while !look(board).is_closing && !client.has_ended() {
+    while !look(board).is_closing && !client.is_over() {
         let now = monotonic_ns();
         porter.set_end(look(board).ends_at_ns);
         reception.attend(&mut porter, now);

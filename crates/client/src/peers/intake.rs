@@ -78,6 +78,9 @@ pub trait LinkWork: LinkHome {
             let Parts { core, port, .. } = self.parts();
             core.peer_joined(peer, epoch, offer, now, port);
         }
+        if let Some(text) = self.links().last_word.clone() {
+            self.end_link(peer, &text);
+        }
         self.drain_links();
         self.flush_links(now);
         peer
@@ -204,13 +207,19 @@ pub trait LinkWork: LinkHome {
     fn end_links(&mut self, text: &str) {
         let now = self.port().now();
         self.links_mut().leave_until_ns = now.saturating_add(LEAVE_NS);
+        self.links_mut().last_word = Some(text.to_owned());
         for peer in self.links().peers() {
-            let Some(link) = self.links_mut().get_mut(peer) else { continue };
-            if !std::mem::replace(&mut link.is_ending, true) {
-                self.port_mut().say(peer, &Control::End { text: text.to_owned() });
-            }
+            self.end_link(peer, text);
         }
         self.flush_links(now);
+    }
+
+    /// Tells one of them, once.
+    fn end_link(&mut self, peer: PeerId, text: &str) {
+        let Some(link) = self.links_mut().get_mut(peer) else { return };
+        if !std::mem::replace(&mut link.is_ending, true) {
+            self.port_mut().say(peer, &Control::End { text: text.to_owned() });
+        }
     }
 
     /// Tells all peers something, which leaves at once.

@@ -99,6 +99,8 @@ pub struct Links {
     pub has_more: bool,
     /// Until when peers that were told that nothing more comes may close their ends, monotonic nanoseconds.
     pub leave_until_ns: u64,
+    /// What they were told.
+    pub last_word: Option<String>,
     /// This engine is a lease's: tasks come over links, and its workers are here.
     pub is_lease: bool,
     /// Where whoever sleeps is told what is ready.
@@ -125,6 +127,7 @@ impl Links {
             has_told_surplus: false,
             has_more: false,
             leave_until_ns: 0,
+            last_word: None,
             is_lease,
             ready: Vec::new(),
             chunk: Vec::new(),
@@ -171,10 +174,12 @@ impl Links {
         !self.links.is_empty()
     }
 
-    /// Whether some peer may not know yet that nothing more comes.
+    /// Whether some peer may not know yet that nothing more comes. One without a connection may have another one soon,
+    /// except with a lease, which nobody meets any more.
     pub fn is_leaving(&self, now: u64) -> bool {
         let mut links = self.links.iter().flatten();
-        now < self.leave_until_ns && links.any(|link| link.is_ending && link.is_connected())
+        let may_hear = |link: &Link| link.is_ending && (link.is_connected() || !self.is_lease);
+        now < self.leave_until_ns && links.any(may_hear)
     }
 
     /// The numbers among which all links are.

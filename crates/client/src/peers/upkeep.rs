@@ -6,7 +6,7 @@ use gristmill_wire::peer::{Beat, Control};
 
 use super::home::{LinkHome, LinkPort, Parts};
 use super::intake::{Departure, LinkWork, PeerNews};
-use super::link::LinkError;
+use super::link::{Link, LinkError};
 use super::sending::Sending;
 
 /// Looking after links.
@@ -28,7 +28,8 @@ pub(super) trait Upkeep: LinkHome {
     /// A link broke: another connection may come, unless what it carried was wrong, or one side has nothing more to say.
     fn link_failed(&mut self, peer: PeerId, error: &LinkError) {
         let text = error.to_string();
-        if error.is_end() || self.links().get(peer).is_some_and(|link| link.is_ending) {
+        let has_parted = |link: &Link| link.is_ending && link.has_given_all();
+        if error.is_end() || self.links().get(peer).is_some_and(has_parted) {
             return self.peer_gone(peer, &text, Departure::Ended);
         }
         if !error.can_resume() {

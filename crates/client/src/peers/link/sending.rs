@@ -116,6 +116,11 @@ impl Link {
         self.answered.push_back((self.packed + self.out.len() as u64, place));
     }
 
+    /// Whether a connection was given everything that was to leave.
+    pub fn has_given_all(&self) -> bool {
+        self.out.is_empty() && self.session.never_given().next().is_none()
+    }
+
     /// The tasks that no connection was given: the other end does not have them.
     pub fn never_sent(&self) -> Vec<(TaskId, Attempt)> {
         // A message whose beginning has left cannot be read from its end, and counts as sent.
