@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import atexit
 import concurrent.futures
+import contextlib
 import importlib
 import itertools
 import os
 import sys
 import weakref
+from _thread import start_new_thread
 
 from gristmill import _native, _resources, _world
 
@@ -34,6 +36,8 @@ _numbers = itertools.count()
 
 #: Placements that were started and have not been ended.
 _placed: list[Placement] = []
+#: Executors with nodes that nobody has any more, until they have finished what they were given.
+_forsaken: list[Executor] = []
 
 #: Executors to shut down when the interpreter ends: pending tasks are completed, as the standard library does it.
 _living: weakref.WeakSet[Executor] = weakref.WeakSet()
@@ -76,6 +80,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
     #: Who waits for which future; set by itself once somebody does.
     _registry: Registry | None = None
     _is_shut_down = False
+    _placement: Placement | None = None
 
     def __init__(
         self,
@@ -291,8 +296,23 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         if wait and self._registry is not None:
             self._registry.join()
         if wait and self._placement in _placed:
-            _placed.remove(self._placement)
+            with contextlib.suppress(ValueError):  # another thread may shut it down as well
+                _placed.remove(self._placement)
             self._placement.end()
+
+    def __del__(self) -> None:
+        """Finishes what it was given, as the standard library's does, if nobody has it any more: that takes nodes."""
+        # There is no list any more once the interpreter has taken modules apart.
+        if _placed and self._placement in _placed:
+            _forsaken.append(self)
+            # Not a thread of ``threading``: whoever makes one waits for it, and finalizers run anywhere.
+            start_new_thread(_finish_forsaken, (self,))
+
+    def _renew_references(self) -> None:
+        """Lets those find it again who must not keep it alive: the collector may have told them that it is gone."""
+        view = getattr(self._placement, "client", None)
+        if view is not None:
+            view.renew(self)
 
     def __reduce__(self) -> Any:
         raise TypeError(
@@ -405,9 +425,17 @@ def _known_length(iterables: tuple[Iterable[Any], ...]) -> int | None:
     return min(lengths, default=0)
 
 
+def _finish_forsaken(executor: Executor) -> None:
+    try:
+        executor._renew_references()
+        executor.shutdown()
+    finally:
+        _forsaken.remove(executor)
+
+
 @atexit.register
 def _finish() -> None:
-    for executor in list(_living):
+    for executor in [*_living, *_forsaken]:
         executor.shutdown(wait=True)
     _native.finish_all()
     while _placed:
@@ -420,3 +448,4 @@ def _finish() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_living.clear)
     os.register_at_fork(after_in_child=_placed.clear)
+    os.register_at_fork(after_in_child=_forsaken.clear)

@@ -90,9 +90,7 @@ class Lease(Executor):
             self._begin()
         elif seconds is not None:
             # A batch system may take hours to give a node, and a lease that was not granted costs nothing.
-            watch = threading.Thread(target=_await_grant, args=[weakref.ref(self)], daemon=True)
-            watch.name = "gristmill-lease"
-            watch.start()
+            self._watch_grant()
 
     @property
     def ends_in(self) -> float | None:
@@ -155,6 +153,21 @@ class Lease(Executor):
         super().shutdown(wait, cancel_futures=cancel_futures)
         if self._timer is not None and wait:
             self._timer.cancel()
+
+    def _watch_grant(self) -> None:
+        watch = threading.Thread(target=_await_grant, args=[weakref.ref(self)], daemon=True)
+        watch.name = "gristmill-lease"
+        watch.start()
+
+    def _renew_references(self) -> None:
+        super()._renew_references()
+        if self._seconds is None:
+            return
+        with self._clock:
+            if self._taken_at == math.inf:
+                self._watch_grant()
+            else:
+                self._set_timer()
 
     def _is_granted(self) -> bool:
         """Whether there was ever a worker; lets the time begin with the first node that has granted some."""

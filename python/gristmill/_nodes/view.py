@@ -24,9 +24,16 @@ class NodeView:
 
 
 class ClientView:
-    """An executor, seen from its placement, whose threads must not keep it alive."""
+    """An executor, seen from its placement, whose threads must not keep it alive.
+
+    One that is gone ends its placement itself once its tasks are completed, and is seen again until then.
+    """
 
     def __init__(self, executor: Executor) -> None:
+        self.renew(executor)
+
+    def renew(self, executor: Executor) -> None:
+        """It is there again."""
         self._executor = weakref.ref(executor)
         self._departures = 0
 
@@ -35,7 +42,7 @@ class ClientView:
         node can run any."""
         executor = self._executor()
         if executor is None:
-            return True
+            return False
         is_done = executor._is_shut_down and executor.stats().get("outstanding", 0) == 0
         return is_done or executor._is_broken()
 
