@@ -8,10 +8,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: What holds each core that this process has taken: a name that one process of the machine can have at a time, and
-#: that is free again when it ends, whatever ends it.
-_held: list[socket.socket] = []
-
 
 def choose(cores: Sequence[int], count: int) -> list[int]:
     """``count`` of these cores, those first that no other agent has taken; they are this process's until it ends."""
@@ -27,7 +23,7 @@ def choose(cores: Sequence[int], count: int) -> list[int]:
 
 
 def _take(core: int) -> bool:
-    """Whether it could be taken."""
+    """Whether it could be taken: by a name that one process of the machine can have at a time."""
     name = socket.socket(socket.AF_UNIX)
     try:
         # Nobody listens there: a name in the abstract namespace of Linux, and nothing else.
@@ -35,5 +31,6 @@ def _take(core: int) -> bool:
     except OSError:
         name.close()
         return False
-    _held.append(name)
+    # Open until this process ends, whatever ends it: then the name is free again.
+    name.detach()
     return True
