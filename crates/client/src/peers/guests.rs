@@ -287,7 +287,9 @@ pub(super) trait GuestWork: LinkHome {
     fn tell_end(&mut self, task: TaskId, handle: u64) {
         let (_, word) = split_handle(handle);
         let place = word & !GUEST;
-        let Some(&guest) = self.guests().get(place) else { return };
+        // Its peer may be gone, and its place another one's, since it became final.
+        let guest = self.guests().get(place).copied().filter(|guest| guest.ours == task);
+        let Some(guest) = guest else { return };
         let link = self.links().get(guest.peer);
         if link.is_none_or(|link| link.epoch != guest.epoch) {
             return self.dismiss(place);
