@@ -91,7 +91,12 @@ pub(super) trait AnswerWork: LinkHome {
             EndKind::Unstarted => PeerEnd::Unstarted,
             EndKind::TooDeep => PeerEnd::TooDeep,
             kind @ (EndKind::Returned | EndKind::Raised | EndKind::TimedOut) => {
-                let payload = self.port_mut().receive_parted(&message.payload);
+                // Only what was returned is brought home: nobody would see to a blob that anything else names.
+                let payload = if message.payload.has_names() {
+                    Err("it names what cannot be asked for here".to_owned())
+                } else {
+                    self.port_mut().receive_parted(&message.payload)
+                };
                 match (kind, payload) {
                     (EndKind::Returned, Ok(value)) => PeerEnd::Returned(value),
                     (EndKind::TimedOut, Ok(raised)) => PeerEnd::TimedOut(Some(raised)),
