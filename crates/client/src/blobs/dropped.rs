@@ -17,6 +17,8 @@ fn a_result_that_its_node_cannot_give_is_made_again() {
     let text = "the disk does not give it back".to_owned();
     BlobMessage::Dropped { digest: name.digest, text }.write(&mut node.link().out);
     node.until_sent(&mut engine);
+    let is_received = |(kind, _): &(MessageKind, _)| *kind == MessageKind::Received;
+    assert!(node.heard.iter().any(is_received), "nothing is kept there for that answer");
     assert_eq!(node.answer_plainly(), task);
     engine.until(&mut [&mut node], |inner| inner.is_final(task));
     assert_eq!(engine.result(task), Ok(Vec::new()));

@@ -147,15 +147,19 @@ impl Homing {
         }
     }
 
-    /// Bytes do not come from a peer, which has them no more: the tasks that were to end with them. Those whose results had
-    /// stayed have ended already.
-    pub fn drop_awaited(&mut self, peer: PeerId, digest: Digest) -> Vec<Returned> {
+    /// Bytes do not come from a peer, which has them no more: the tasks that were to end with them, each with what its answer
+    /// names. Those whose results had stayed have ended already.
+    pub fn drop_awaited(&mut self, peer: PeerId, digest: Digest) -> Vec<(Returned, Vec<BlobName>)> {
         let coming = self.coming.get(&(peer, digest));
         let mut keys = coming.map_or_else(Vec::new, |coming| coming.answers.clone());
         keys.retain(|key| self.answers.get(key).is_some_and(|answer| !answer.was_far));
-        let returned = keys.iter().map(|key| self.answers[key].returned).collect();
+        // An answer may name the same bytes twice.
+        keys.dedup();
+        let answers = keys.iter().map(|key| &self.answers[key]);
+        let named = |answer: &Answer| answer.names.iter().flatten().copied().collect();
+        let dropped = answers.map(|answer| (answer.returned, named(answer))).collect();
         keys.into_iter().for_each(|key| self.abandon(peer, key));
-        returned
+        dropped
     }
 
     /// An answer has no use for what it names.

@@ -7,7 +7,7 @@
 use gristmill_core::{LossReport, PeerEnd};
 use gristmill_shm::ArenaError;
 use gristmill_wire::peer::{BlobMessage, Part, Parted};
-use gristmill_wire::{Digest, PeerId, TaskId};
+use gristmill_wire::{BlobName, Digest, PeerId, TaskId};
 
 use super::homing::{HomingWork as _, Returned};
 use super::parts::{BlobHome, BlobParts, BlobPort as _};
@@ -153,7 +153,11 @@ pub(crate) trait StayingWork: BlobHome {
                 core.result_lost(peer, task, report.clone(), port.now(), port);
             }
         }
-        for returned in self.blobs().homing.drop_awaited(peer, digest) {
+        for (returned, names) in self.blobs().homing.drop_awaited(peer, digest) {
+            // They are kept there for this answer.
+            for BlobName { digest, .. } in names {
+                self.say_blob(peer, &BlobMessage::Received { digest });
+            }
             self.end_awaited(peer, returned, PeerEnd::Lost(report.clone()));
         }
     }
