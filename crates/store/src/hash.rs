@@ -43,6 +43,12 @@ impl Verifier {
         }
     }
 
+    /// Hashes bytes behind those that were hashed before.
+    pub fn take(&mut self, bytes: &[u8]) {
+        self.hasher.update(bytes);
+        self.hashed += bytes.len() as u64;
+    }
+
     /// Bytes that were hashed.
     #[must_use]
     pub const fn hashed(&self) -> u64 {

@@ -16,8 +16,9 @@
 mod hash;
 mod spill;
 mod spread;
+mod state;
 mod store;
 
 pub use hash::{Verifier, digest_of};
 pub use spread::{Giver, Node, Spread, SpreadOptions, Stage, Step, Topology};
-pub use store::{BlobLimits, Progress, Store, StoreCounts, Want};
+pub use store::{Adoption, BlobLimits, Progress, Store, StoreCounts, Want};

@@ -10,6 +10,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gristmill_shm::{BlockPart, Space};
+use gristmill_wire::Digest;
+
+use crate::hash::Verifier;
 
 /// Bytes that are moved at a time.
 const STEP: usize = 256 << 10;
@@ -91,18 +94,20 @@ pub fn write(file: &File, extent: Extent, part: &BlockPart) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads a block.
-pub fn read(file: &File, extent: Extent, part: &BlockPart) -> io::Result<()> {
+/// Reads a block; gives what its bytes hash to, which may have changed on the disk.
+pub fn read(file: &File, extent: Extent, part: &BlockPart) -> io::Result<Digest> {
     let mut copy = vec![0; STEP];
+    let mut verifier = Verifier::default();
     let mut done = 0;
     while done < extent.size {
         let count = read_some(file, extent, done, &mut copy)?;
         if count == 0 || !part.write_at(done, &copy[..count]) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        verifier.take(&copy[..count]);
         done += count as u64;
     }
-    Ok(())
+    Ok(verifier.digest())
 }
 
 /// Reads bytes from an offset on; how many.

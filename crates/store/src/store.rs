@@ -2,8 +2,6 @@
 //!
 //! Any thread may ask. Bytes move without the lock: it is held for as long as a look into a table takes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use gristmill_shm::{ArenaError, BlockPart, ClientArena};
 use gristmill_wire::{BlobName, Digest};
 
-use crate::spill::{self, Extent, Spill};
+use crate::spill::{self, Spill};
+use crate::state::{Blob, Place, State, Unused};
+
+/// Bytes that are copied at a time.
+const COPY_STEP: usize = 256 << 10;
 
 /// How much is kept that nobody uses.
 #[derive(Debug, Clone)]
@@ -38,6 +40,18 @@ pub enum Want {
     OnDisk(BlockPart),
 }
 
+/// What came of a blob that was made here, with the block that it is in: who has that keeps it here.
+#[derive(Debug)]
+#[must_use]
+pub enum Adoption {
+    /// Nobody waits for its bytes.
+    Here(BlockPart),
+    /// Its bytes are in the block where others waited for them.
+    Came(BlockPart),
+    /// Somebody writes to that block right now: it is to be tried again.
+    Busy,
+}
+
 /// How far a blob has come.
 #[derive(Debug)]
 pub struct Progress {
@@ -59,51 +73,6 @@ pub struct StoreCounts {
 }
 
 #[derive(Debug)]
-enum Place {
-    Coming {
-        part: BlockPart,
-        received: u64,
-    },
-    Here(BlockPart),
-    OnDisk(Extent),
-    /// On its way from disk.
-    Returning(BlockPart, Extent),
-}
-
-#[derive(Debug)]
-struct Blob {
-    size: u64,
-    place: Place,
-    /// Grows with each want: which one was wanted last.
-    age: u64,
-    /// Somebody else keeps it too, unless it is pinned: it is not worth a place on disk.
-    is_copy: bool,
-    /// How often it was asked to be kept here, in memory or on disk.
-    pins: usize,
-}
-
-/// A blob in memory that nobody uses.
-struct Unused {
-    digest: Digest,
-    size: u64,
-    age: u64,
-    is_pinned: bool,
-    is_copy: bool,
-}
-
-#[derive(Debug)]
-struct State {
-    blobs: HashMap<Digest, Blob>,
-    /// All blobs, by age.
-    ages: BTreeMap<u64, Digest>,
-    next_age: u64,
-    /// Blobs whose bytes come.
-    coming: BTreeSet<Digest>,
-    counts: StoreCounts,
-    spill: Option<Spill>,
-}
-
-#[derive(Debug)]
 struct Shared {
     arena: ClientArena,
     limits: BlobLimits,
@@ -118,14 +87,7 @@ impl Store {
     /// None yet; blobs get blocks of `arena`.
     #[must_use]
     pub fn new(arena: ClientArena, limits: BlobLimits) -> Self {
-        let state = State {
-            blobs: HashMap::new(),
-            ages: BTreeMap::new(),
-            next_age: 0,
-            coming: BTreeSet::new(),
-            counts: StoreCounts::default(),
-            spill: None,
-        };
+        let state = State::default();
         Self(Arc::new(Shared { arena, limits, state: Mutex::new(state) }))
     }
 
@@ -156,32 +118,50 @@ impl Store {
         Ok(self.lock().enter(name, part))
     }
 
-    /// Takes in a blob that was made here, all of it, and that others will have as well.
-    pub fn adopt(&self, name: BlobName, part: BlockPart) {
-        let mut state = self.lock();
-        if state.blobs.contains_key(&name.digest) {
-            return state.touch(name.digest);
-        }
-        state.counts.in_memory += name.size;
-        let place = Place::Here(part);
-        let blob = Blob { size: name.size, place, age: u64::MAX, is_copy: true, pins: 0 };
-        state.blobs.insert(name.digest, blob);
-        state.touch(name.digest);
+    /// Takes in a blob that was made here, all of it, and that others will have as well. Where its bytes are waited for they
+    /// are copied; whoever restores does this too, so that nothing else comes from disk meanwhile.
+    pub fn adopt(&self, name: BlobName, part: &BlockPart) -> Adoption {
+        let BlobName { digest, size } = name;
+        let waiting = {
+            let mut state = self.lock();
+            state.touch(digest);
+            match state.blobs.get_mut(&digest).map(|blob| &mut blob.place) {
+                None => {
+                    state.settle(name, part.clone());
+                    return Adoption::Here(part.clone());
+                }
+                Some(Place::Here(there)) => return Adoption::Here(there.clone()),
+                Some(Place::OnDisk(_)) => {
+                    state.counts.in_memory += size;
+                    state.leave_disk(digest, part.clone(), true);
+                    return Adoption::Here(part.clone());
+                }
+                Some(Place::Coming { is_written: true, .. }) => return Adoption::Busy,
+                Some(Place::Coming { part, is_written, .. }) => {
+                    *is_written = true;
+                    part.clone()
+                }
+                Some(Place::Returning(part, _)) => part.clone(),
+            }
+        };
+        copy(part, &waiting);
+        self.lock().fill(digest, &waiting)
     }
 
-    /// Keeps a blob here, whatever the limits say, until as many calls of [`Self::unpin`] have followed.
+    /// Keeps a blob here, whatever the limits say, until it is unpinned.
     pub fn pin(&self, digest: Digest) {
-        if let Some(blob) = self.lock().blobs.get_mut(&digest) {
-            blob.pins += 1;
-        }
+        self.set_pinned(digest, true);
     }
 
-    /// A blob need not be kept any more, as far as one call of [`Self::pin`] goes; says whether it is not pinned now.
-    pub fn unpin(&self, digest: Digest) -> bool {
-        let mut state = self.lock();
-        let Some(blob) = state.blobs.get_mut(&digest) else { return true };
-        blob.pins = blob.pins.saturating_sub(1);
-        blob.pins == 0
+    /// A blob need not be kept any more.
+    pub fn unpin(&self, digest: Digest) {
+        self.set_pinned(digest, false);
+    }
+
+    fn set_pinned(&self, digest: Digest, is_pinned: bool) {
+        if let Some(blob) = self.lock().blobs.get_mut(&digest) {
+            blob.is_pinned = is_pinned;
+        }
     }
 
     /// A block that takes the place of a blob which cannot be had, for those who are to be told so.
@@ -208,20 +188,29 @@ impl Store {
         gone
     }
 
-    /// Takes bytes in that lie behind those that are there; false: they do not, or nobody waits for them.
+    /// Takes bytes in that lie behind those that are there; false: they do not, or nobody waits for them, or somebody else
+    /// writes there.
     pub fn append(&self, digest: Digest, offset: u64, bytes: &[u8]) -> bool {
-        let Some(Progress { part, received, is_complete: false }) = self.progress(digest) else {
-            return false;
+        let part = match self.lock().blobs.get_mut(&digest).map(|blob| &mut blob.place) {
+            Some(Place::Coming { part, received, is_written })
+                if *received == offset && !*is_written =>
+            {
+                *is_written = true;
+                part.clone()
+            }
+            _ => return false,
         };
-        if offset != received || !part.write_at(offset, bytes) {
-            return false;
-        }
+        let fits = part.write_at(offset, bytes);
         let mut state = self.lock();
         match state.blobs.get_mut(&digest).map(|blob| &mut blob.place) {
-            // Unless two sources gave the same bytes at the same time.
-            Some(Place::Coming { received, .. }) if *received == offset => {
-                *received += bytes.len() as u64;
-                true
+            Some(Place::Coming { part: there, received, is_written })
+                if there.range() == part.range() =>
+            {
+                *is_written = false;
+                // Unless it begins anew.
+                let is_behind = fits && *received == offset;
+                *received += if is_behind { bytes.len() as u64 } else { 0 };
+                is_behind
             }
             _ => false,
         }
@@ -233,7 +222,7 @@ impl Store {
         let state = self.lock();
         let blob = state.blobs.get(&digest)?;
         let (part, received, is_complete) = match &blob.place {
-            Place::Coming { part, received } => (part, *received, false),
+            Place::Coming { part, received, .. } => (part, *received, false),
             Place::Here(part) => (part, blob.size, true),
             Place::OnDisk(_) | Place::Returning(..) => return None,
         };
@@ -246,7 +235,7 @@ impl Store {
         let state = self.lock();
         let coming = state.coming.iter().filter_map(|&digest| {
             let blob = state.blobs.get(&digest)?;
-            let Place::Coming { part, received } = &blob.place else { return None };
+            let Place::Coming { part, received, .. } = &blob.place else { return None };
             let progress = Progress { part: part.clone(), received: *received, is_complete: false };
             Some((BlobName { digest, size: blob.size }, progress))
         });
@@ -267,7 +256,7 @@ impl Store {
         let state = self.lock();
         let Some(blob) = state.blobs.get(&digest) else { return Ok(None) };
         let (part, received) = match &blob.place {
-            Place::Coming { part, received } => (part.clone(), *received),
+            Place::Coming { part, received, .. } => (part.clone(), *received),
             Place::Here(part) => (part.clone(), blob.size),
             Place::OnDisk(extent) | Place::Returning(_, extent) => {
                 let extent = *extent;
@@ -303,15 +292,20 @@ impl Store {
         }
     }
 
-    /// A blob cannot be had.
+    /// The bytes of a blob do not come. One that is here, or on its way from disk, stays.
     pub fn give_up(&self, digest: Digest) {
-        self.lock().forget(digest);
+        let mut state = self.lock();
+        let place = state.blobs.get(&digest).map(|blob| &blob.place);
+        if matches!(place, Some(Place::Coming { .. })) {
+            state.forget(digest);
+        }
     }
 
     /// Reads a blob back that is on disk. Takes as long as the disk does.
     ///
     /// # Errors
-    /// The disk cannot be read: the blob is as one of which nothing has come.
+    /// The disk cannot be read, or has changed its bytes: the blob is as one of which nothing has come, and where it was on
+    /// the disk nothing is kept any more.
     pub fn restore(&self, digest: Digest) -> io::Result<()> {
         let state = self.lock();
         let Some(Place::Returning(part, extent)) = state.blobs.get(&digest).map(|blob| &blob.place)
@@ -322,7 +316,9 @@ impl Store {
         let file = state.spill.as_ref().map(Spill::file);
         drop(state);
         let done = file.ok_or(io::ErrorKind::NotFound.into());
-        let done = done.and_then(|file| spill::read(&file, extent, &part));
+        let found = done.and_then(|file| spill::read(&file, extent, &part));
+        let changed = || io::Error::new(io::ErrorKind::InvalidData, "it has changed there");
+        let done = found.and_then(|found| (found == digest).then_some(()).ok_or_else(changed));
         self.lock().leave_disk(digest, part, done.is_ok());
         done
     }
@@ -374,9 +370,9 @@ impl Store {
     pub fn use_counts(&self) -> (usize, usize) {
         let state = self.lock();
         let is_unused = |blob: &&Blob| {
-            blob.pins == 0 && matches!(&blob.place, Place::Here(part) if part.is_sole())
+            !blob.is_pinned && matches!(&blob.place, Place::Here(part) if part.is_sole())
         };
-        let is_on_disk = |blob: &&Blob| blob.pins == 0 && matches!(blob.place, Place::OnDisk(_));
+        let is_on_disk = |blob: &&Blob| !blob.is_pinned && matches!(blob.place, Place::OnDisk(_));
         let unused = state.blobs.values().filter(is_unused).count();
         let on_disk = state.blobs.values().filter(is_on_disk).count();
         (unused, state.blobs.len() - unused - on_disk)
@@ -400,113 +396,14 @@ impl Store {
     }
 }
 
-impl State {
-    fn touch(&mut self, digest: Digest) {
-        let age = self.next_age;
-        if let Some(blob) = self.blobs.get_mut(&digest) {
-            self.next_age += 1;
-            self.ages.remove(&std::mem::replace(&mut blob.age, age));
-            self.ages.insert(age, digest);
+/// Copies the bytes of a block to another one of that size.
+fn copy(from: &BlockPart, to: &BlockPart) {
+    let (mut space, mut done) = (vec![0; COPY_STEP], 0);
+    loop {
+        let count = from.read_at(done, &mut space);
+        if count == 0 || !to.write_at(done, &space[..count]) {
+            return;
         }
-    }
-
-    /// Gives a blob a block, unless somebody else just did.
-    fn enter(&mut self, name: BlobName, part: BlockPart) -> Want {
-        let BlobName { digest, size } = name;
-        let extent = match self.blobs.get(&digest).map(|blob| &blob.place) {
-            Some(Place::Here(there)) => return Want::Here(there.clone()),
-            Some(Place::Coming { part, .. } | Place::Returning(part, _)) => {
-                return Want::Coming(part.clone());
-            }
-            Some(Place::OnDisk(extent)) => Some(*extent),
-            None => None,
-        };
-        self.counts.in_memory += size;
-        if let Some(extent) = extent {
-            if let Some(blob) = self.blobs.get_mut(&digest) {
-                blob.place = Place::Returning(part.clone(), extent);
-            }
-            return Want::OnDisk(part);
-        }
-        let place = Place::Coming { part: part.clone(), received: 0 };
-        self.blobs.insert(digest, Blob { size, place, age: u64::MAX, is_copy: false, pins: 0 });
-        self.touch(digest);
-        self.coming.insert(digest);
-        Want::Missing(part)
-    }
-
-    /// The blob in memory that was wanted longest ago, from an age on, and that nobody uses; those that are pinned, too.
-    fn oldest_unused(&self, from: u64, with_pinned: bool) -> Option<Unused> {
-        self.ages.range(from..).find_map(|(&age, digest)| {
-            let blob = self.blobs.get(digest)?;
-            let is_unused = matches!(&blob.place, Place::Here(part) if part.is_sole());
-            let (is_pinned, is_copy) = (blob.pins > 0, blob.is_copy);
-            let unused = Unused { digest: *digest, size: blob.size, age, is_pinned, is_copy };
-            (is_unused && (with_pinned || !is_pinned)).then_some(unused)
-        })
-    }
-
-    fn take_extent(&mut self, size: u64, limits: &BlobLimits) -> Option<(Arc<File>, Extent)> {
-        if self.counts.on_disk.saturating_add(size) > limits.disk {
-            return None;
-        }
-        if self.spill.is_none() {
-            self.spill = Spill::create(&limits.directory).ok();
-        }
-        let spill = self.spill.as_mut()?;
-        let extent = spill.take(size)?;
-        self.counts.on_disk += size;
-        Some((spill.file(), extent))
-    }
-
-    /// A blob is on disk, if nobody began to use it meanwhile and it could be written; whether it is.
-    fn leave_memory(&mut self, digest: Digest, extent: Extent, is_written: bool) -> bool {
-        let place = self.blobs.get_mut(&digest).map(|blob| &mut blob.place);
-        if let Some(place) = place
-            && is_written
-            && matches!(place, Place::Here(part) if part.is_sole())
-        {
-            *place = Place::OnDisk(extent);
-            self.counts.in_memory -= extent.size;
-            return true;
-        }
-        if let Some(spill) = &mut self.spill {
-            spill.give_back(extent);
-        }
-        self.counts.on_disk -= extent.size;
-        let is_pinned = self.blobs.get(&digest).is_some_and(|blob| blob.pins > 0);
-        if !is_written && !is_pinned {
-            self.forget(digest);
-        }
-        false
-    }
-
-    /// A blob has been read back, or could not be: then it has to come from somewhere else.
-    fn leave_disk(&mut self, digest: Digest, part: BlockPart, is_read: bool) {
-        let Some(place) = self.blobs.get_mut(&digest).map(|blob| &mut blob.place) else { return };
-        let Place::Returning(_, extent) = *place else { return };
-        *place = if is_read { Place::Here(part) } else { Place::Coming { part, received: 0 } };
-        if !is_read {
-            self.coming.insert(digest);
-        }
-        self.counts.on_disk -= extent.size;
-        if let Some(spill) = &mut self.spill {
-            spill.give_back(extent);
-        }
-    }
-
-    fn forget(&mut self, digest: Digest) {
-        let Some(blob) = self.blobs.remove(&digest) else { return };
-        self.ages.remove(&blob.age);
-        self.coming.remove(&digest);
-        if !matches!(blob.place, Place::OnDisk(_)) {
-            self.counts.in_memory -= blob.size;
-        }
-        if let Place::OnDisk(extent) | Place::Returning(_, extent) = blob.place {
-            self.counts.on_disk -= extent.size;
-            if let Some(spill) = &mut self.spill {
-                spill.give_back(extent);
-            }
-        }
+        done += count as u64;
     }
 }

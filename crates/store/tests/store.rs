@@ -1,9 +1,14 @@
 //! A store over a real arena and a real disk.
 
-use std::path::PathBuf;
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 
 use gristmill_shm::ClientArena;
-use gristmill_store::{BlobLimits, Progress, Store, StoreCounts, Verifier, Want, digest_of};
+use gristmill_store::{
+    Adoption, BlobLimits, Progress, Store, StoreCounts, Verifier, Want, digest_of,
+};
 use gristmill_wire::BlobName;
 use proptest::prelude::*;
 
@@ -98,8 +103,11 @@ fn what_was_made_here_is_there_and_takes_no_place_on_disk() {
     let (arena, store) = store(0, 10 * SIZE as u64);
     let part = arena.store(&content(1)).expect("a block");
     let name = BlobName { digest: digest_of(&part), size: SIZE as u64 };
-    store.adopt(name, part.clone());
-    store.adopt(name, arena.store(&content(1)).expect("a block"));
+    assert!(matches!(store.adopt(name, &part), Adoption::Here(_)));
+    let same = arena.store(&content(1)).expect("a block");
+    let Adoption::Here(kept) = store.adopt(name, &same) else { panic!("it is there") };
+    assert_eq!(kept.range(), part.range(), "who has it keeps it here");
+    drop(kept);
     let Ok(Want::Here(found)) = store.want(name) else { panic!("it was made here") };
     assert_eq!((found.range(), store.counts().in_memory), (part.range(), SIZE as u64));
     assert!(store.trim().is_empty(), "it is in use");
@@ -109,20 +117,106 @@ fn what_was_made_here_is_there_and_takes_no_place_on_disk() {
 }
 
 #[test]
+fn what_was_made_here_is_at_once_where_it_was_waited_for() {
+    let (arena, store) = store(1 << 20, 0);
+    let made = arena.store(&content(1)).expect("a block");
+    let name = name(&arena, 1);
+    let Ok(Want::Missing(part)) = store.want(name) else { panic!("nobody has it") };
+    assert!(store.append(name.digest, 0, &[7; 100]), "what comes may be wrong");
+    assert!(matches!(store.adopt(name, &made), Adoption::Came(_)));
+    assert_eq!(part.to_vec(), content(1));
+    assert!(!store.append(name.digest, 100, &[7; 100]), "nothing more is taken");
+    assert!(store.coming().is_empty());
+    let Ok(Want::Here(found)) = store.want(name) else { panic!("it was made here") };
+    assert_eq!(found.range(), part.range());
+}
+
+/// A blob that is on disk, and on its way from there if somebody wants it.
+fn on_disk(arena: &ClientArena, store: &Store) -> BlobName {
+    let name = name(arena, 1);
+    let _ = store.want(name);
+    fill(store, name, 1);
+    assert!(store.trim().is_empty());
+    assert_eq!(store.counts(), StoreCounts { in_memory: 0, on_disk: SIZE as u64 });
+    name
+}
+
+#[test]
+fn what_is_made_again_need_not_come_from_disk() {
+    let (arena, store) = store(0, SIZE as u64);
+    let made = arena.store(&content(1)).expect("a block");
+    let name = on_disk(&arena, &store);
+    let Ok(Want::OnDisk(part)) = store.want(name) else { panic!("it is on disk") };
+    assert!(matches!(store.adopt(name, &made), Adoption::Came(_)));
+    assert_eq!(part.to_vec(), content(1));
+    assert_eq!(store.counts(), StoreCounts { in_memory: SIZE as u64, on_disk: 0 });
+    store.restore(name.digest).expect("it is here");
+    drop(part);
+    assert!(store.trim().is_empty(), "to disk again");
+    assert!(matches!(store.adopt(name, &made), Adoption::Here(_)));
+    assert_eq!(store.counts(), StoreCounts { in_memory: SIZE as u64, on_disk: 0 });
+}
+
+#[test]
+fn what_does_not_come_is_given_up_and_what_has_come_is_not() {
+    let (arena, store) = store(0, SIZE as u64);
+    let name = on_disk(&arena, &store);
+    store.give_up(name.digest);
+    let Ok(Want::OnDisk(part)) = store.want(name) else { panic!("it is on disk") };
+    store.give_up(name.digest);
+    store.restore(name.digest).expect("the disk");
+    store.give_up(name.digest);
+    assert_eq!(part.to_vec(), content(1));
+    assert!(matches!(store.want(name), Ok(Want::Here(_))));
+}
+
+/// The files of stores that are made in a directory: they have no names any more.
+fn files_of(directory: &Path) -> Vec<File> {
+    let links = std::fs::read_dir("/proc/self/fd").expect("it is there");
+    let of_store =
+        |path: &PathBuf| std::fs::read_link(path).is_ok_and(|to| to.starts_with(directory));
+    let paths = links.filter_map(|link| Some(link.ok()?.path())).filter(of_store);
+    paths.filter_map(|path| OpenOptions::new().write(true).open(path).ok()).collect()
+}
+
+#[test]
+fn bytes_that_changed_on_disk_are_not_given_out() {
+    let directory = std::env::temp_dir().join(format!("gristmill-changed-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let arena = ClientArena::create(0).expect("an arena");
+    let limits = BlobLimits { memory: 0, disk: 2 * SIZE as u64, directory: directory.clone() };
+    let store = Store::new(arena.clone(), limits);
+    let name = on_disk(&arena, &store);
+    let [file] = &files_of(&directory)[..] else { panic!("it has one file") };
+    file.write_all_at(&[content(1)[777] ^ 1], 777).expect("the disk");
+    let Ok(Want::OnDisk(_)) = store.want(name) else { panic!("it is on disk") };
+    assert_eq!(store.restore(name.digest).expect_err("it is seen").kind(), ErrorKind::InvalidData);
+    let Ok(Want::Coming(part)) = store.want(name) else { panic!("it has to come again") };
+    fill(&store, name, 1);
+    assert_eq!(part.to_vec(), content(1));
+    drop(part);
+    assert!(store.trim().is_empty(), "there is room on the disk, elsewhere");
+    assert_eq!(store.counts(), StoreCounts { in_memory: 0, on_disk: 2 * SIZE as u64 });
+    file.write_all_at(&[0; SIZE], 0).expect("the disk");
+    let Ok(Want::OnDisk(part)) = store.want(name) else { panic!("it is on disk") };
+    store.restore(name.digest).expect("the rest of the disk is good");
+    assert_eq!(part.to_vec(), content(1));
+    std::fs::remove_dir(&directory).expect("nothing is in it");
+}
+
+#[test]
 fn what_is_pinned_stays_in_memory_or_on_disk() {
     for (disk, expected) in [(0, (SIZE as u64, 0)), (SIZE as u64, (0, SIZE as u64))] {
         let (arena, store) = store(0, disk);
         let part = arena.store(&content(1)).expect("a block");
         let name = BlobName { digest: digest_of(&part), size: SIZE as u64 };
-        store.adopt(name, part);
-        store.pin(name.digest);
+        assert!(matches!(store.adopt(name, &part), Adoption::Here(_)));
+        drop(part);
         store.pin(name.digest);
         assert!(store.trim().is_empty() && store.make_room(1).is_empty());
         let StoreCounts { in_memory, on_disk } = store.counts();
         assert_eq!((in_memory, on_disk), expected);
-        assert!(!store.unpin(name.digest), "once more");
-        assert!(store.trim().is_empty());
-        assert!(store.unpin(name.digest));
+        store.unpin(name.digest);
         assert_eq!(store.trim().is_empty(), disk > 0, "on disk it stays until there is no room");
     }
 }

@@ -18,9 +18,10 @@ pub trait BlobWork: BlobHome {
         self.giver_came(peer, labels);
     }
 
-    /// A node is gone.
+    /// A peer is gone for good.
     fn blobs_left(&mut self, peer: PeerId) {
         self.giver_left(peer);
+        self.taker_left(peer);
     }
 
     /// Takes in a message about blobs: of the other end of a lease.

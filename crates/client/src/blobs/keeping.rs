@@ -13,11 +13,15 @@ use gristmill_wire::peer::BlobMessage;
 
 use super::asked::Wanted;
 use super::depot::{Named, Order, Unnamed};
+use super::kept::KeptFor;
 use super::naming::is_blob;
 use super::parts::{BlobHome, BlobParts};
 use super::taking::Taking;
 use super::work::{BlobTalk as _, GivingWork as _, TakingWork as _};
 use crate::peers::LinkWork as _;
+
+/// What is said of a result that is not here.
+const GONE: &str = "it is not here any more";
 
 impl Taking {
     /// Has a result named. False: nobody can, and its bytes go with the answer.
@@ -30,27 +34,24 @@ impl Taking {
         can_name
     }
 
-    /// A blob is named in one more answer.
-    fn keep(&mut self, digest: Digest) {
+    /// A blob is named in one more answer to a peer.
+    fn keep(&mut self, digest: Digest, peer: PeerId) {
         self.store.pin(digest);
-        *self.kept.entry(digest).or_insert(0) += 1;
+        self.kept.note(digest, peer);
     }
 
-    /// A blob need not be kept for one answer; says whether for none any more.
-    fn let_go(&mut self, digest: Digest) -> bool {
-        let Some(answers) = self.kept.get_mut(&digest) else { return false };
-        self.store.unpin(digest);
-        *answers -= 1;
-        let is_last = *answers == 0;
-        if is_last {
-            self.kept.remove(&digest);
+    /// A peer has a blob, for one answer; says whether it has it for all.
+    fn let_go(&mut self, digest: Digest, peer: PeerId) -> bool {
+        let kept_for = self.kept.let_go(digest, peer);
+        if kept_for == KeptFor::Nobody {
+            self.store.unpin(digest);
         }
-        is_last
+        kept_for != KeptFor::It
     }
 
     /// Whether somebody has yet to get a result.
     pub fn owes(&self) -> bool {
-        self.unnamed > 0 || !self.kept.is_empty()
+        self.unnamed > 0 || self.kept.len() > 0
     }
 }
 
@@ -77,7 +78,7 @@ pub(crate) trait KeepingWork: BlobHome {
         for (part, name) in parts.iter().zip(names) {
             let Some(BlobName { digest, .. }) = *name else { continue };
             if let Some(taking) = self.blobs().taking {
-                taking.keep(digest);
+                taking.keep(digest, peer);
             }
             if !may_stay
                 && let Some(link) = self.links_mut().get_mut(peer)
@@ -91,10 +92,12 @@ pub(crate) trait KeepingWork: BlobHome {
     /// A peer asks for a result that stayed, from a byte on.
     fn give_result(&mut self, peer: PeerId, name: BlobName, received: u64) {
         let Some(taking) = self.blobs().taking else { return };
-        let part = if taking.store.has(name.digest) {
+        // What has yet to come was lost here: who asks for it would wait for himself.
+        let comes = taking.store.progress(name.digest).is_some_and(|one| !one.is_complete);
+        let part = if taking.store.has(name.digest) && !comes {
             taking.want(name).map_err(|error| error.to_string())
         } else {
-            Err("it is not here any more".to_owned())
+            Err(GONE.to_owned())
         };
         match part {
             Ok(Want::Here(part)) => {
@@ -107,12 +110,13 @@ pub(crate) trait KeepingWork: BlobHome {
                 taking.order(Order::Restore(name));
                 taking.asked.note(peer, name, (received, part));
             }
-            Ok(Want::Coming(part) | Want::Missing(part)) => {
-                taking.asked.note(peer, name, (received, part));
+            Ok(Want::Coming(part)) => taking.asked.note(peer, name, (received, part)),
+            // It went just now.
+            Ok(Want::Missing(_)) => {
+                taking.store.give_up(name.digest);
+                self.refuse_result(peer, name.digest, GONE);
             }
-            Err(text) => {
-                self.say_blob(peer, &BlobMessage::Dropped { digest: name.digest, text });
-            }
+            Err(text) => self.refuse_result(peer, name.digest, &text),
         }
     }
 
@@ -128,9 +132,13 @@ pub(crate) trait KeepingWork: BlobHome {
     /// A blob does not come back from disk: those that have asked for it learn why.
     fn lose_those_asked_for(&mut self, digest: Digest, text: &str) {
         for (peer, _) in self.take_asked(digest) {
-            let text = text.to_owned();
-            self.say_blob(peer, &BlobMessage::Dropped { digest, text });
+            self.refuse_result(peer, digest, text);
         }
+    }
+
+    fn refuse_result(&mut self, peer: PeerId, digest: Digest, text: &str) {
+        let text = text.to_owned();
+        self.say_blob(peer, &BlobMessage::Dropped { digest, text });
     }
 
     fn take_asked(&mut self, digest: Digest) -> Vec<(PeerId, Wanted)> {
@@ -141,7 +149,7 @@ pub(crate) trait KeepingWork: BlobHome {
     /// A peer has all of a result, for one answer.
     fn result_received(&mut self, peer: PeerId, digest: Digest) {
         let taking = self.blobs().taking;
-        if taking.is_some_and(|taking| taking.let_go(digest)) {
+        if taking.is_some_and(|taking| taking.let_go(digest, peer)) {
             self.cease(peer, digest);
         }
     }

@@ -5,6 +5,7 @@
 //! and gives. States and races: `README.md` beside this file.
 
 mod asked;
+mod awaited;
 mod depot;
 #[cfg(test)]
 mod dropped;
@@ -14,6 +15,7 @@ mod giving;
 mod homing;
 mod inspector;
 mod keeping;
+mod kept;
 mod naming;
 mod options;
 mod parts;

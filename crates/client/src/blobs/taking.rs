@@ -1,23 +1,15 @@
 //! What a lease's engine has to take: the blobs that its tasks name.
 
-use std::collections::HashMap;
-
 use gristmill_shm::{ArenaError, BlockPart, ClientArena};
 use gristmill_store::{BlobLimits, Store, Want};
 use gristmill_transport::{Identity, Waker};
-use gristmill_wire::{BlobName, Digest, PeerId, TaskId};
+use gristmill_wire::{BlobName, Digest};
 
 use super::asked::Asked;
+use super::awaited::Awaited;
 use super::depot::{Depot, Gate, News, Order, Warden};
+use super::kept::Kept;
 use super::options::BlobSizes;
-
-/// What tasks wait for that name a blob which is not here.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Awaited {
-    pub promise: TaskId,
-    /// Who sent the tasks.
-    pub peer: PeerId,
-}
 
 /// What a lease's engine has to take.
 #[derive(Debug)]
@@ -29,7 +21,7 @@ pub(crate) struct Taking {
     /// Wakes whoever takes the depot's news; none: nobody sleeps.
     waker: Option<Waker>,
     pub sizes: BlobSizes,
-    pub awaited: HashMap<Digest, Awaited>,
+    pub awaited: Awaited,
     /// Blobs that the message at hand names and that are not here yet.
     pub lacking: Vec<BlobName>,
     /// Blobs that went to make room for others.
@@ -40,8 +32,8 @@ pub(crate) struct Taking {
     pub is_open: bool,
     /// Results that get their names.
     pub unnamed: usize,
-    /// Results that whoever asked for the tasks does not have yet; each with how many answers name it.
-    pub kept: HashMap<Digest, usize>,
+    /// Results that whoever asked for the tasks does not have yet.
+    pub kept: Kept,
     /// Results that were asked for and come back from disk.
     pub asked: Asked,
 }
@@ -70,13 +62,13 @@ impl Taking {
             sibling: None,
             waker: None,
             sizes,
-            awaited: HashMap::new(),
+            awaited: Awaited::default(),
             lacking: Vec::new(),
             dropped: Vec::new(),
             hopeless: Vec::new(),
             is_open: false,
             unnamed: 0,
-            kept: HashMap::new(),
+            kept: Kept::default(),
             asked: Asked::default(),
         }
     }

@@ -6,12 +6,13 @@ use gristmill_store::{Giver, Node, Step};
 use gristmill_wire::peer::{BlobMessage, MessageKind, Piece, Shortfall};
 use gristmill_wire::{BlobName, Digest, FrameError, PeerId, TaskId};
 
+use super::awaited::{Remaining, Waiter};
 use super::depot::{News, Order};
 use super::homing::HomingWork as _;
 use super::keeping::KeepingWork as _;
 use super::parts::{BlobHome, BlobParts, BlobPort as _};
 use super::staying::StayingWork as _;
-use super::taking::{Awaited, Taking};
+use super::taking::Taking;
 use crate::peers::{LinkPort as _, Parts};
 
 /// What a task raises whose blob is not what its name says.
@@ -52,14 +53,16 @@ pub(crate) trait BlobTalk: BlobHome {
                     self.results_dropped(peer, digest, &text);
                     self.obey_spread();
                 } else if text.is_empty() {
-                    self.refuse_blob(digest, None);
+                    self.stop_waiting(peer, digest, None);
                 } else {
                     // No pickle begins with a one: the layer above knows it for a sentence about an argument.
-                    self.refuse_blob(digest, Some(&format!("\u{1}{text}")));
+                    self.stop_waiting(peer, digest, Some(&format!("\u{1}{text}")));
                 }
             }
             BlobMessage::Fetch { name, address } => {
-                if let Some(taking) = self.blobs().taking {
+                if let Some(taking) = self.blobs().taking
+                    && taking.awaited.asked(name.digest) == Some(peer)
+                {
                     taking.order(Order::Fetch(name, address));
                 }
             }
@@ -92,11 +95,7 @@ pub(crate) trait GivingWork: BlobHome {
 
     /// A node is gone.
     fn giver_left(&mut self, peer: PeerId) {
-        let BlobParts { giving, taking, .. } = self.blobs();
-        giving.addresses.remove(&peer);
-        if let Some(taking) = taking {
-            taking.asked.forget(peer);
-        }
+        self.blobs().giving.addresses.remove(&peer);
         self.results_left(peer);
         self.blobs().giving.spread.leave(peer);
         self.obey_spread();
@@ -184,14 +183,11 @@ pub(crate) trait TakingWork: BlobHome {
         if taking.lacking.is_empty() {
             return Vec::new();
         }
-        let mut promises = Vec::new();
-        for name in taking.lacking.drain(..) {
-            let awaited = taking.awaited.entry(name.digest);
-            let awaited = awaited.or_insert_with(|| Awaited { promise: core.promise(), peer });
-            promises.push(awaited.promise);
-        }
-        let dropped = std::mem::take(&mut taking.dropped);
-        self.tell_dropped(peer, dropped);
+        let Taking { lacking, awaited, dropped, .. } = taking;
+        let promise = |name: BlobName| awaited.promise(name.digest, peer, || core.promise());
+        let promises = lacking.drain(..).map(promise).collect();
+        let dropped = std::mem::take(dropped);
+        self.tell_gone(dropped);
         promises
     }
 
@@ -215,30 +211,81 @@ pub(crate) trait TakingWork: BlobHome {
         }
     }
 
-    fn tell_dropped(&mut self, peer: PeerId, digests: Vec<Digest>) {
-        for digest in digests {
-            let text = "there is no room for it".to_owned();
-            self.say_blob(peer, &BlobMessage::Dropped { digest, text });
+    /// Tells all peers of blobs that went, but for those that were named again meanwhile: these are here, or needed.
+    fn tell_gone(&mut self, mut digests: Vec<Digest>) {
+        digests.retain(|&digest| !self.is_taken(digest));
+        for peer in self.links().peers() {
+            for &digest in &digests {
+                let text = "there is no room for it".to_owned();
+                self.say_blob(peer, &BlobMessage::Dropped { digest, text });
+            }
         }
     }
 
     fn take_piece(&mut self, peer: PeerId, piece: &Piece<'_>) {
         let Some(taking) = self.blobs().taking else { return self.take_result_piece(peer, piece) };
-        if taking.store.append(piece.digest, piece.offset, piece.bytes) {
+        if taking.awaited.asked(piece.digest) == Some(peer)
+            && taking.store.append(piece.digest, piece.offset, piece.bytes)
+        {
             taking.order(Order::Follow);
         }
     }
 
-    /// A blob cannot be had: whoever waits for it raises this; without it, there is no such blob, and they come back
-    /// unstarted.
-    fn refuse_blob(&mut self, digest: Digest, raised: Option<&str>) {
+    /// A peer is gone for good: nothing is kept for it, and its tasks wait for nothing.
+    fn taker_left(&mut self, peer: PeerId) {
+        let Some(taking) = self.blobs().taking else { return };
+        taking.asked.forget(peer);
+        for digest in taking.kept.forget(peer) {
+            taking.store.unpin(digest);
+        }
+        for digest in taking.awaited.of(peer) {
+            self.stop_waiting(peer, digest, None);
+        }
+    }
+
+    /// A peer does not give a blob: its tasks that wait for it raise this; without it, there is no such blob, and they come
+    /// back unstarted.
+    fn stop_waiting(&mut self, peer: PeerId, digest: Digest, raised: Option<&str>) {
+        let Some(taking) = self.blobs().taking else { return };
+        let Some((promise, remaining)) = taking.awaited.leave(digest, peer) else { return };
+        self.break_promise(promise, raised);
+        match remaining {
+            Remaining::Same => {}
+            Remaining::Nobody => self.forget_blob(digest, said(raised)),
+            Remaining::Next(next) if self.is_coming(digest) => {
+                let Some(taking) = self.blobs().taking else { return };
+                // What came is what the one before says that it is.
+                taking.store.begin_anew(digest);
+                taking.order(Order::Forget(digest));
+                let name = BlobName { digest, size: digest.size() };
+                self.need(next, name, 0, (Shortfall::None, String::new()));
+            }
+            Remaining::Next(_) => {}
+        }
+    }
+
+    /// A blob cannot be had: whoever waits for it raises this.
+    fn refuse_blob(&mut self, digest: Digest, raised: &str) {
+        let waiters = self.blobs().taking.map(|taking| taking.awaited.take(digest));
+        for waiter in waiters.unwrap_or_default() {
+            self.break_promise(waiter.promise, Some(raised));
+        }
+        self.forget_blob(digest, said(Some(raised)));
+    }
+
+    fn break_promise(&mut self, promise: TaskId, raised: Option<&str>) {
+        let Parts { core, port, .. } = self.parts();
+        core.break_promise(promise, raised.map(str::as_bytes), port.now(), port);
+    }
+
+    /// Nobody waits for a blob that comes: it does not come any more, and those who have asked for it learn why.
+    fn forget_blob(&mut self, digest: Digest, text: &str) {
         let Some(taking) = self.blobs().taking else { return };
         taking.store.give_up(digest);
         taking.order(Order::Forget(digest));
-        if let Some(awaited) = taking.awaited.remove(&digest) {
-            let Parts { core, port, .. } = self.parts();
-            let raised = raised.map(str::as_bytes);
-            core.break_promise(awaited.promise, raised, port.now(), port);
+        // One that is here nevertheless is given to them.
+        if !self.is_taken(digest) {
+            self.lose_those_asked_for(digest, text);
         }
     }
 
@@ -246,7 +293,7 @@ pub(crate) trait TakingWork: BlobHome {
     fn take_news_of_depot(&mut self, now: u64) {
         let Some(taking) = self.blobs().taking else { return };
         for (digest, text) in std::mem::take(&mut taking.hopeless) {
-            self.refuse_blob(digest, Some(&format!("\0{text}")));
+            self.refuse_blob(digest, &format!("\0{text}"));
         }
         for news in self.blob_look().taking.map(Taking::take_news).unwrap_or_default() {
             match news {
@@ -257,24 +304,19 @@ pub(crate) trait TakingWork: BlobHome {
                     }
                     self.give_those_asked_for(digest);
                 }
+                // What came meanwhile, or is on its way from disk, is not lacked any more.
+                News::Lacks { name, .. } if !self.is_coming(name.digest) => {}
                 News::Lacks { name, received, shortfall, text } => {
                     self.lose_those_asked_for(name.digest, &text);
-                    if let Some(peer) = self.awaiting_peer(name.digest) {
-                        self.need(peer, name, received, (shortfall, text));
+                    match self.asked_peer(name.digest) {
+                        Some(peer) => self.need(peer, name, received, (shortfall, text)),
+                        None => self.forget_blob(name.digest, &text),
                     }
                 }
                 // Nor with a zero: a sentence about memory.
-                News::Refused(digest, text) => {
-                    self.refuse_blob(digest, Some(&format!("\0{text}")));
-                }
+                News::Refused(digest, text) => self.refuse_blob(digest, &format!("\0{text}")),
                 News::Named(named) => self.answer_by_name(&named),
-                News::Gone(mut digests) => {
-                    // What was asked for again meanwhile is needed.
-                    digests.retain(|&digest| !self.is_taken(digest));
-                    for peer in self.links().peers() {
-                        self.tell_dropped(peer, digests.clone());
-                    }
-                }
+                News::Gone(digests) => self.tell_gone(digests),
             }
         }
     }
@@ -290,20 +332,27 @@ pub(crate) trait TakingWork: BlobHome {
         progress.is_some_and(|progress| !progress.is_complete)
     }
 
-    fn awaiting_peer(&self, digest: Digest) -> Option<PeerId> {
-        Some(self.blob_look().taking?.awaited.get(&digest)?.peer)
+    /// Who is asked for a blob.
+    fn asked_peer(&self, digest: Digest) -> Option<PeerId> {
+        self.blob_look().taking?.awaited.asked(digest)
     }
 
     /// A blob is here: those that wait for it can run.
     fn blob_came(&mut self, digest: Digest, fetched: Option<u64>, now: u64) {
         let Some(taking) = self.blobs().taking else { return };
-        let Some(awaited) = taking.awaited.remove(&digest) else { return };
-        if let Some(fetched) = fetched {
-            self.say_blob(awaited.peer, &BlobMessage::Have { digest, fetched });
+        for Waiter { peer, promise } in taking.awaited.take(digest) {
+            if let Some(fetched) = fetched {
+                self.say_blob(peer, &BlobMessage::Have { digest, fetched });
+            }
+            let Parts { core, port, .. } = self.parts();
+            core.keep_promise(promise, now, port);
         }
-        let Parts { core, port, .. } = self.parts();
-        core.keep_promise(awaited.promise, now, port);
     }
+}
+
+/// What whoever asks for a blob is told that others were told about by this.
+fn said(raised: Option<&str>) -> &str {
+    raised.map_or("nobody has it any more", |raised| raised.trim_start_matches(['\0', '\u{1}']))
 }
 
 impl<H: BlobHome> TakingWork for H {}

@@ -34,9 +34,9 @@ impl Arrivals {
         self.0.entry(digest).or_default().fetched += count;
     }
 
-    /// Nobody waits for a blob any more.
-    pub fn forget(&mut self, digest: Digest) {
-        self.0.remove(&digest);
+    /// What comes of a blob is nothing to look at any more; gives the bytes that came from other nodes.
+    pub fn forget(&mut self, digest: Digest) -> u64 {
+        self.0.remove(&digest).map_or(0, |arrival| arrival.fetched)
     }
 
     /// Hashes what came; gives those that are whole, and whether there is more to do at once.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use gristmill_shm::BlockPart;
-use gristmill_store::{Store, Verifier};
+use gristmill_store::{Adoption, Store, Verifier};
 use gristmill_wire::{BlobName, Digest};
 
 use super::super::naming::is_blob;
@@ -40,15 +40,23 @@ impl Naming {
         self.waiting.is_empty()
     }
 
-    /// Hashes some bytes; gives the result that has all its names now. The store has its blobs from then on.
-    pub fn attend(&mut self, store: &Store) -> Option<Named> {
-        let parts = &self.waiting.front()?.parts;
-        if let Some(part) = parts.get(self.names.len()) {
+    /// Hashes some bytes; gives the result that has all its names now. The store has its blobs from then on; `came` is told
+    /// of those that tasks waited for.
+    pub fn attend(&mut self, store: &Store, mut came: impl FnMut(Digest)) -> Option<Named> {
+        let parts = &mut self.waiting.front_mut()?.parts;
+        if let Some(part) = parts.get_mut(self.names.len()) {
             let digest =
                 if is_blob(part, self.min) { Some(hash(&mut self.verifier, part)?) } else { None };
             let name = digest.map(|digest| BlobName { digest, size: part.range().size });
-            if let Some(name) = name {
-                store.adopt(name, part.clone());
+            match name.map(|name| store.adopt(name, part)) {
+                Some(Adoption::Busy) => return None,
+                // What the store has stays there until the engine sees to that.
+                Some(Adoption::Here(kept)) => *part = kept,
+                Some(Adoption::Came(kept)) => {
+                    *part = kept;
+                    digest.into_iter().for_each(&mut came);
+                }
+                None => {}
             }
             self.names.push(name);
         }
@@ -92,7 +100,8 @@ mod tests {
         let mut naming = Naming::new(1 << 20);
         naming.add(Unnamed { task: TaskId::new(1, 1), place: 7, parts: parts.clone() });
         let named: Vec<_> =
-            std::iter::from_fn(|| (!naming.is_empty()).then(|| naming.attend(&store))).collect();
+            std::iter::from_fn(|| (!naming.is_empty()).then(|| naming.attend(&store, |_| ())))
+                .collect();
         assert_eq!(named.len(), 4, "the first one takes two turns");
         let named = named.into_iter().flatten().next().expect("it has its names");
         assert_eq!((named.result.task, named.result.place), (TaskId::new(1, 1), 7));
@@ -101,5 +110,20 @@ mod tests {
         for name in named.names.into_iter().flatten() {
             assert!(matches!(store.want(name), Ok(Want::Here(_))));
         }
+    }
+    #[test]
+    fn a_result_is_here_for_those_who_wait_for_its_bytes() {
+        let arena = ClientArena::create(0).expect("an arena");
+        let limits = BlobLimits { memory: u64::MAX, disk: 0, directory: std::env::temp_dir() };
+        let store = Store::new(arena.clone(), limits);
+        let part = arena.store(b"what tasks wait for").expect("a block");
+        let name = BlobName { digest: digest_of(&part), size: part.range().size };
+        let Ok(Want::Missing(waiting)) = store.want(name) else { panic!("nobody has it") };
+        let mut naming = Naming::new(1);
+        naming.add(Unnamed { task: TaskId::new(1, 1), place: 7, parts: vec![part] });
+        let mut came = Vec::new();
+        let named = naming.attend(&store, |digest| came.push(digest)).expect("it has its name");
+        assert_eq!((named.names, came), (vec![Some(name)], vec![name.digest]));
+        assert_eq!(waiting.to_vec(), b"what tasks wait for");
     }
 }

@@ -126,14 +126,21 @@ impl<G: Gate> Warden<G> {
             },
             Order::Forget(digest) => {
                 self.fetches.cease(digest);
-                self.arrivals.forget(digest);
+                let _fetched = self.arrivals.forget(digest);
             }
             Order::Name(result) => self.naming.add(result),
         }
     }
 
     fn name(&mut self) {
-        if let Some(named) = self.naming.attend(&self.store) {
+        let mut came = Vec::new();
+        let named = self.naming.attend(&self.store, |digest| came.push(digest));
+        for digest in came {
+            self.fetches.cease(digest);
+            let fetched = Some(self.arrivals.forget(digest));
+            self.board.tell(News::Here { digest, fetched });
+        }
+        if let Some(named) = named {
             self.board.tell(News::Named(named));
         }
     }
