@@ -2,15 +2,16 @@
 
 #![no_main]
 
-use gristmill_sim::{Choices, DataSiege, Siege};
+use gristmill_sim::{Choices, DataSiege, LeaseSiege, Siege};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((first, rest)) = bytes.split_first() else { return };
     let choices = Choices::new(rest);
-    let report = match first % 3 {
+    let report = match first % 4 {
         0 => DataSiege::default().run(choices),
-        kind => Siege::new(kind == 1).run(choices),
+        1 => LeaseSiege::new(first / 4).run(choices),
+        kind => Siege::new(kind == 2).run(choices),
     };
     assert!(report.tainted <= report.tasks);
 });

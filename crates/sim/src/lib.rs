@@ -11,7 +11,8 @@
 //!
 //! The *cluster* is a client and its nodes, each with engines of their own: see [`Cluster`].
 //!
-//! The *siege* is an engine of either kind, with an honest peer and hostile ones: see [`Siege`]; with blobs [`DataSiege`].
+//! The *siege* is an engine of either kind, with an honest peer and hostile ones: see [`Siege`]; with blobs
+//! [`DataSiege`], of a program, and [`LeaseSiege`].
 //!
 //! Not simulated: memory orders (the loom models of the ring), lost messages of a ring (it loses none).
 #![forbid(unsafe_code)]
@@ -32,7 +33,7 @@ mod worker;
 mod world;
 
 pub use cluster::{Cluster, ClusterReport};
-pub use hostile::{Choices, DataSiege, Siege, SiegeReport};
+pub use hostile::{Choices, DataSiege, LeaseSiege, Siege, SiegeReport};
 pub use run::{Report, Simulation};
 
 #[cfg(test)]
@@ -85,6 +86,25 @@ mod tests {
         fn no_node_can_harm_the_data_of_others(bytes in vec(any::<u8>(), 0..2_000)) {
             DataSiege::default().run(Choices::new(&bytes));
         }
+
+        #[test]
+        fn no_client_can_harm_the_data_of_others(
+            bytes in vec(any::<u8>(), 0..800), kind in 0_u8..4,
+        ) {
+            LeaseSiege::new(kind).run(Choices::new(&bytes));
+        }
+    }
+
+    #[test]
+    fn clients_that_lie_of_data_harm_nobody_and_what_a_disk_loses_is_made_again() {
+        let mut random = random::Random::new(2);
+        let (mut liars, mut repeated) = (0, 0);
+        for seed in 0..60 {
+            let bytes: Vec<u8> = (0..2_000).map(|_| random.next().to_le_bytes()[0]).collect();
+            let report = LeaseSiege::new(seed).run(Choices::new(&bytes));
+            (liars, repeated) = (liars + report.liars, repeated + report.repeated);
+        }
+        assert!(liars > 0 && repeated > 0, "{liars} clients lied, {repeated} tasks were run again");
     }
 
     #[test]

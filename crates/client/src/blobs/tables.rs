@@ -108,6 +108,12 @@ impl BlobTables {
         self.bundles.count()
     }
 
+    /// Blocks that are in use.
+    #[must_use]
+    pub fn block_count(&self) -> usize {
+        self.arena.live_count()
+    }
+
     /// What is kept although no payload is left, in words; none: nothing.
     #[must_use]
     pub fn leftovers(&self) -> Option<String> {

@@ -8,8 +8,9 @@ use gristmill_core::TaskId;
 use gristmill_wire::PeerId;
 use gristmill_wire::peer::Grant;
 
-use super::holder::{Contents, Holder, content};
+use super::holder::Holder;
 use super::liar::{Choices, Liar};
+use super::payloads::{Contents, content};
 use super::siege::{SiegeReport, far_link};
 use super::wire::{Wire, wire};
 
@@ -50,6 +51,13 @@ pub struct DataSiege {
     report: SiegeReport,
 }
 
+/// All bytes that blobs have in a siege; the engine hashes them.
+pub(super) fn contents_of(engine: &Workless) -> Contents {
+    let blob = |seed: u8| vec![seed; BLOB_SIZE + usize::from(seed)];
+    let named = |bytes: Vec<u8>| (engine.name(&bytes), bytes);
+    Rc::new((0..BLOBS).map(blob).map(named).collect())
+}
+
 fn connect(name: &str) -> (NewLink, Wire) {
     let (ours, theirs) = wire();
     let new = NewLink {
@@ -68,9 +76,7 @@ impl Default for DataSiege {
         let mut engine = Workless::default();
         let (new, theirs) = connect("honest");
         engine.attach(new);
-        let blob = |seed: u8| vec![seed; BLOB_SIZE + usize::from(seed)];
-        let named = |bytes: Vec<u8>| (engine.name(&bytes), bytes);
-        let contents: Contents = Rc::new((0..BLOBS).map(blob).map(named).collect());
+        let contents = contents_of(&engine);
         Self {
             honest: Holder::new(far_link(theirs), Rc::clone(&contents)),
             engine,

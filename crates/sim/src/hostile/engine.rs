@@ -1,32 +1,26 @@
-//! The engine that is besieged: a real graph with real links; its workers are obedient, its payloads bytes.
+//! The engine that is besieged: a real graph with real links, and with blobs where that is wanted; its workers are obedient.
 
 use gristmill_client::{
-    Functions, Guests, LinkHome, LinkPort, LinkWork, Links, Parts, PayloadStore, PeerNews, Sending,
-    is_guest,
+    BlobHome, BlobLook, BlobParts, BlobPort, BlobTables, BlobWork, Departure, Functions, Guests,
+    LinkHome, LinkPort, LinkWork, Links, NewLink, Parts, PeerNews, Sending, is_guest,
 };
 use gristmill_core::{
     Attempt, Config, Core, Dispatch, Errand, FunctionId, KillReason, Payload, PeerId, Port,
     Progress, Sent, SlotId, Status, TakeBack, TaskId,
 };
 use gristmill_sync::clock::TickScale;
-use gristmill_wire::peer::{Control, Part, Parted};
+use gristmill_wire::FrameError;
+use gristmill_wire::peer::{Control, MessageKind, Parted};
 
-use super::workers::{Finals, Workers, bytes_of};
-
-/// Payloads are their bytes.
-pub(super) struct Bytes;
-
-impl PayloadStore for Bytes {
-    fn put(&self, payload: &Payload, out: &mut Vec<u8>) {
-        Parted::put_plain(out, bytes_of(payload));
-    }
-}
+use super::payloads::{Contents, Payloads};
+use super::workers::{Finals, Workers};
 
 /// What the graph is called with.
 pub(super) struct Lanes {
     pub now: u64,
     pub links: Links,
     pub functions: Functions,
+    pub payloads: Payloads,
     pub workers: Workers,
     pub finals: Finals,
     /// Until when workers may begin tasks, if that was said.
@@ -61,6 +55,7 @@ impl Engine {
             now: 1_000,
             links: Links::new(None, is_lease),
             functions: Functions::default(),
+            payloads: Payloads::default(),
             workers: Workers::new(workers.into()),
             finals: Finals::default(),
             valid_until: None,
@@ -73,11 +68,35 @@ impl Engine {
         engine
     }
 
+    /// A lease's with blobs, whose workers make some of these.
+    pub fn with_blobs(blobs: BlobTables, contents: Contents) -> Self {
+        let mut engine = Self::new(true);
+        engine.lanes.payloads = Payloads { blobs: Some(blobs), contents };
+        engine
+    }
+
+    /// What it has for blobs; none: it refuses all messages about them.
+    pub fn tables(&self) -> Option<&BlobTables> {
+        self.lanes.payloads.blobs.as_ref()
+    }
+
+    /// Takes a link in so that whatever comes next over another one is taken in first; `nobody` is one that ends at once.
+    pub fn attach_last(&mut self, new: NewLink, nobody: NewLink) -> PeerId {
+        let place = self.attach(nobody);
+        let peer = self.attach(new);
+        self.peer_gone(place, "nobody was there", Departure::Lost);
+        self.endings.clear();
+        peer
+    }
+
     /// What whoever completes tasks does.
     pub fn turn(&mut self) {
         self.lanes.now += 1_000;
         self.drain_links();
         let now = self.lanes.now;
+        if self.tables().is_some() {
+            self.take_blob_news(now);
+        }
         self.core.poll(now, &mut self.lanes);
         self.settle();
         self.flush_links(now);
@@ -111,10 +130,43 @@ impl LinkHome for Engine {
         for (task, handle) in std::mem::take(&mut self.lanes.ended) {
             self.answer_guest(task, handle);
         }
+        while let Some(block) = self.core.freed_blocks().pop() {
+            self.drop_bundle(block);
+        }
     }
 
     fn release(&mut self, task: TaskId) {
         self.core.release(task);
+    }
+
+    fn peer_left(&mut self, peer: PeerId) {
+        if self.tables().is_some() {
+            self.blobs_left(peer);
+        }
+    }
+
+    fn take_blob_message(
+        &mut self,
+        peer: PeerId,
+        kind: MessageKind,
+        body: &[u8],
+    ) -> Result<(), FrameError> {
+        match self.tables() {
+            Some(_) => self.take_blob_of(peer, kind, body),
+            None => Err(FrameError::UnknownKind(kind as u8)),
+        }
+    }
+
+    fn take_promises(&mut self, peer: PeerId) -> Vec<TaskId> {
+        if self.tables().is_some() { self.promises_of(peer) } else { Vec::new() }
+    }
+
+    fn names_result(&mut self, task: TaskId, place: u32) -> bool {
+        self.tables().is_some() && self.result_gets_names(task, place)
+    }
+
+    fn owes_results(&self) -> bool {
+        self.tables().is_some() && self.owes_blobs()
     }
 
     fn call_waiters(&mut self, _concerns: impl Fn(&[TaskId]) -> bool) {}
@@ -126,8 +178,24 @@ impl LinkHome for Engine {
     }
 }
 
+impl BlobHome for Engine {
+    fn is_asked_for(&self, _task: TaskId) -> bool {
+        false
+    }
+}
+
+impl BlobPort for Lanes {
+    fn blobs(&mut self) -> BlobParts<'_> {
+        self.payloads.blobs.as_mut().expect("there are some").parts()
+    }
+
+    fn blob_look(&self) -> BlobLook<'_> {
+        self.payloads.blobs.as_ref().expect("there are some").look()
+    }
+}
+
 impl LinkPort for Lanes {
-    type Store = Bytes;
+    type Store = Payloads;
 
     fn links(&self) -> &Links {
         &self.links
@@ -137,17 +205,12 @@ impl LinkPort for Lanes {
         &mut self.links
     }
 
-    fn writing(&mut self) -> (&mut Links, &mut Functions, &Bytes) {
-        (&mut self.links, &mut self.functions, &Bytes)
+    fn writing(&mut self) -> (&mut Links, &mut Functions, &Payloads) {
+        (&mut self.links, &mut self.functions, &self.payloads)
     }
 
     fn receive_parted(&mut self, parted: &Parted<'_>) -> Result<Payload, String> {
-        let is_here = |part: &Part<'_>| part.bytes().is_some();
-        if parted.parts.iter().all(is_here) {
-            Ok(Payload::copy_from(parted.bytes))
-        } else {
-            Err("it names what cannot be asked for here".to_owned())
-        }
+        self.payloads.receive(parted)
     }
 
     fn function_freed(&mut self, function: FunctionId) {
@@ -177,7 +240,9 @@ impl LinkPort for Lanes {
 
 impl Port for Lanes {
     fn send(&mut self, slot: SlotId, frame: Dispatch<'_>) -> Sent {
-        Sent::Written(self.workers.send(slot, &frame))
+        let arguments = self.payloads.bytes(frame.payload).to_vec();
+        let parts = self.payloads.parts(frame.payload);
+        Sent::Written(self.workers.send(slot, &frame, (arguments, parts)))
     }
 
     fn take_back(&mut self, slot: SlotId, sequences: &[u64], taken: &mut Vec<TakeBack>) {

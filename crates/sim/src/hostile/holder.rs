@@ -2,7 +2,6 @@
 //! they are called, and answers with large results.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
 
 use gristmill_client::Link;
 use gristmill_core::{Attempt, TaskId};
@@ -11,6 +10,8 @@ use gristmill_wire::peer::{
     Parted, Piece, Shortfall, TaskMessage,
 };
 use gristmill_wire::{BlobName, Digest, Span, Temperature};
+
+use super::payloads::{Contents, content};
 
 /// A task that it was sent and has not answered.
 struct Given {
@@ -23,14 +24,6 @@ struct Given {
     parents: Vec<(TaskId, Attempt)>,
     /// What it needs cannot be had.
     is_hopeless: bool,
-}
-
-/// All bytes that blobs have, and what they are called: each task gives some of them, by its number.
-pub(super) type Contents = Rc<Vec<(BlobName, Vec<u8>)>>;
-
-/// What a task with this number gives.
-pub(super) fn content(contents: &Contents, number: u64) -> &(BlobName, Vec<u8>) {
-    &contents[usize::try_from(number % contents.len() as u64).expect("it is small")]
 }
 
 /// The other end of its link.

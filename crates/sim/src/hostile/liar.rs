@@ -1,6 +1,8 @@
 //! A peer that says anything: messages that can be read, in any order, about tasks that are there or not; now and then
 //! chunks that no session has.
 
+use std::cell::Cell;
+
 use gristmill_core::{Attempt, Epoch, FunctionId, SlotId, TaskId};
 use gristmill_transport::{Channel, ChunkHead};
 use gristmill_wire::peer::{
@@ -72,6 +74,8 @@ impl<'a> Choices<'a> {
 
 /// Functions that it defines first.
 const FUNCTIONS: u8 = 4;
+/// Bytes that no arena has, of those that a name can say.
+pub(super) const ENDLESS: u64 = 1 << 47;
 /// A chunk that is whole, and a piece of a message.
 const WHOLE: u8 = 1;
 const PIECE: u8 = 2;
@@ -86,14 +90,24 @@ pub(super) struct Liar {
     pub tasks: Vec<(TaskId, Attempt)>,
     /// Blobs that there are: where it knows some it speaks of them all the time.
     pub blobs: Vec<(BlobName, Vec<u8>)>,
+    /// Other names that it has used.
+    pub odd_names: Cell<usize>,
     chunk: Vec<u8>,
 }
 
 impl Liar {
     /// Of a client, or of a node.
     pub fn new(channel: Wire, is_client: bool) -> Self {
-        let (tasks, blobs, chunk) = (Vec::new(), Vec::new(), Vec::new());
-        let mut liar = Self { channel, is_client, sent: 0, received: 0, tasks, blobs, chunk };
+        let mut liar = Self {
+            channel,
+            is_client,
+            sent: 0,
+            received: 0,
+            tasks: Vec::new(),
+            blobs: Vec::new(),
+            odd_names: Cell::new(0),
+            chunk: Vec::new(),
+        };
         let mut out = Vec::new();
         for function in (0..FUNCTIONS).map(|id| FunctionId(id.into())) {
             Definition { function, definition: b"code", name: b"f" }.write(&mut out);
@@ -265,10 +279,15 @@ impl Liar {
     /// A blob that there is, as a rule; or a name of none, now and then of as many bytes as it says.
     fn blob(&self, choices: &mut Choices<'_>) -> (BlobName, &[u8]) {
         let place = usize::from(choices.byte());
-        if let Some((name, bytes)) = self.blobs.get(place % 8).filter(|_| place < 224) {
+        if let Some((name, bytes)) =
+            self.blobs.get(place % self.blobs.len().max(1)).filter(|_| place < 224)
+        {
             return (*name, bytes);
         }
         let (hash, size) = ([choices.below(4); 32], choices.number());
+        // A node makes the pages of what it waits for: what is not small is not to fit at all.
+        let size = if self.is_client && size > 0xff { size | ENDLESS } else { size };
+        self.odd_names.set(self.odd_names.get() + 1);
         let digest = if choices.below(4) == 1 { Digest(hash) } else { Digest::of(hash, size) };
         (BlobName { digest, size }, &[])
     }
@@ -289,7 +308,9 @@ impl Liar {
             }
             3 | 4 => BlobMessage::Have { digest, fetched: choices.number() },
             5 => BlobMessage::Dropped { digest, text: choices.text() },
-            6 if choices.below(8) == 1 => BlobMessage::Fetch { name, address: choices.text() },
+            6 | 8 if self.is_client || choices.below(8) == 1 => {
+                BlobMessage::Fetch { name, address: choices.text() }
+            }
             6 | 7 => BlobMessage::Received { digest },
             _ => return write_piece(choices, (digest, right), out),
         };

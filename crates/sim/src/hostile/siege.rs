@@ -13,7 +13,7 @@ use super::engine::Engine;
 use super::honest::Honest;
 use super::liar::{Choices, Liar};
 use super::wire::{Wire, wire};
-use super::workers::{Deed, act, bytes_of};
+use super::workers::{Deed, act};
 
 /// Turns in which everything has to end once nobody lies any more: more than any siege has tasks.
 const TURNS_MAX: usize = 20_000;
@@ -31,6 +31,8 @@ pub struct SiegeReport {
     pub tasks: usize,
     /// Of these, those that a hostile peer was sent at some time.
     pub tainted: usize,
+    /// Of these, those that were run again as a disk had failed.
+    pub repeated: usize,
 }
 
 /// An engine, a peer that keeps to the protocol, and one after the other that does not.
@@ -40,7 +42,7 @@ pub struct SiegeReport {
 /// kept of anybody.
 ///
 /// Hostile is what can be read: all else is refused before, and fuzzed there. Not here: blobs, whose messages this engine
-/// refuses; those are in [`super::DataSiege`].
+/// refuses; those are in [`super::DataSiege`] and [`super::LeaseSiege`].
 pub struct Siege {
     engine: Engine,
     honest: Honest,
@@ -77,7 +79,7 @@ impl Siege {
     pub fn new(is_lease: bool) -> Self {
         let mut engine = Engine::new(is_lease);
         let (new, theirs) = connect("honest", Self::grant(is_lease));
-        engine.attach(new);
+        engine.attach_last(new, connect("nobody", Self::grant(is_lease)).0);
         let honest = Honest::new(far_link(theirs));
         let function = engine.lanes.functions.define(b"own", "own");
         Self {
@@ -177,8 +179,7 @@ impl Siege {
     fn work(&mut self, deed: &Deed) {
         for slot in self.engine.lanes.workers.slots().map(SlotId) {
             let Engine { core, lanes, .. } = &mut self.engine;
-            let now = lanes.now;
-            act((core, lanes), slot, deed, now, |lanes| &mut lanes.workers);
+            act(core, lanes, slot, deed);
         }
     }
 
@@ -210,7 +211,7 @@ impl Siege {
             let view = self.engine.core.task(task).expect("it was not released");
             let is_right = match view.outcome {
                 Some(Outcome::Returned(payload)) => {
-                    bytes_of(payload) == self.numbers[&task].to_le_bytes()
+                    self.engine.lanes.payloads.bytes(payload) == self.numbers[&task].to_le_bytes()
                 }
                 // A worker here died, or the task that submitted it ended first.
                 _ => self.is_lease && view.status != Some(Status::Failed),

@@ -3,10 +3,15 @@
 use std::collections::VecDeque;
 
 use gristmill_core::{
-    Attempt, Core, Dispatch, Epoch, Loss, LossCause, Payload, PayloadRef, Port, Progress, SlotId,
-    Status, TakeBack, TaskId,
+    Attempt, Core, Dispatch, Epoch, Loss, LossCause, Payload, Progress, SlotId, Status, TakeBack,
+    TaskId,
 };
 use gristmill_wire::{AnswerFrame, PayloadKind, Span, Temperature, Verdict};
+
+use super::engine::Lanes;
+
+/// Bytes, and large parts.
+type Arguments = (Vec<u8>, Vec<Vec<u8>>);
 
 /// A record in a ring.
 #[derive(Debug)]
@@ -14,7 +19,7 @@ struct Record {
     task: TaskId,
     attempt: Attempt,
     sequence: u64,
-    payload: Vec<u8>,
+    arguments: Arguments,
 }
 
 /// A worker and its ring.
@@ -69,13 +74,12 @@ impl Workers {
         self.0[usize::from(slot.0)].progress
     }
 
-    pub fn send(&mut self, slot: SlotId, frame: &Dispatch<'_>) -> u64 {
+    pub fn send(&mut self, slot: SlotId, frame: &Dispatch<'_>, arguments: Arguments) -> u64 {
         let worker = self.at(slot);
         let sequence = worker.next;
         worker.next += 1;
         let (task, attempt) = (frame.id, frame.attempt);
-        let payload = bytes_of(frame.payload).to_vec();
-        worker.records.push_back(Record { task, attempt, sequence, payload });
+        worker.records.push_back(Record { task, attempt, sequence, arguments });
         sequence
     }
 
@@ -95,6 +99,11 @@ impl Workers {
     pub fn is_busy(&self) -> bool {
         let has_work = |worker: &Worker| worker.is_killed || !worker.records.is_empty();
         self.0.iter().any(|worker| worker.is_wanted || (worker.is_up && has_work(worker)))
+    }
+
+    /// How many tasks workers have.
+    pub fn record_count(&self) -> usize {
+        self.0.iter().map(|worker| worker.records.len()).sum()
     }
 
     pub fn slots(&self) -> std::ops::Range<u16> {
@@ -127,37 +136,32 @@ impl Workers {
     }
 }
 
-/// The bytes of a payload: here none has blocks.
-pub(super) fn bytes_of(payload: &Payload) -> &[u8] {
-    let PayloadRef::Bytes(bytes) = payload.get() else { panic!("there are no blocks") };
-    bytes
-}
-
-/// Has the worker in a slot do something; `workers` finds the workers within the port.
-pub(super) fn act<P: Port>(
-    (core, port): (&mut Core, &mut P),
-    slot: SlotId,
-    deed: &Deed,
-    now: u64,
-    workers: fn(&mut P) -> &mut Workers,
-) {
-    let worker = workers(port).at(slot);
+/// Has the worker in a slot do something; gives the task that it has returned.
+pub(super) fn act(core: &mut Core, lanes: &mut Lanes, slot: SlotId, deed: &Deed) -> Option<TaskId> {
+    let now = lanes.now;
+    let worker = lanes.workers.at(slot);
     let epoch = Epoch(worker.epoch);
     if std::mem::take(&mut worker.is_wanted) {
         worker.is_up = true;
-        return core.slot_ready(slot, epoch, now, port);
+        core.slot_ready(slot, epoch, now, lanes);
+        return None;
     }
     if !worker.is_up {
-        return;
+        return None;
     }
     if worker.is_killed || *deed == Deed::Dies {
         let progress = worker.progress;
         *worker = Worker { epoch: worker.epoch, ..Worker::default() };
         let cause = LossCause::Signal(9);
         let loss = Loss { cause, pid: 7, oom: false, detail: "".into(), progress };
-        return core.slot_lost(slot, epoch, loss, now, port);
+        core.slot_lost(slot, epoch, loss, now, lanes);
+        return None;
     }
-    let Some((record, verdict)) = workers(port).deed(slot, deed, now) else { return };
+    let (record, verdict) = lanes.workers.deed(slot, deed, now)?;
+    let has_returned = verdict == Verdict::Returned;
+    let (bytes, parts) = &record.arguments;
+    let payload =
+        if has_returned { lanes.payloads.run(bytes, parts) } else { Payload::copy_from(bytes) };
     let frame = AnswerFrame {
         task: record.task,
         sequence: u32::try_from(record.sequence).expect("few records"),
@@ -171,7 +175,8 @@ pub(super) fn act<P: Port>(
         published_after: Span::from_ticks(1),
         payload_size: 0,
     };
-    let _ = core.answered(slot, &frame, Payload::from(record.payload), now, port);
+    let _ = core.answered(slot, &frame, payload, now, lanes);
+    has_returned.then_some(record.task)
 }
 
 /// A task is final, once.
