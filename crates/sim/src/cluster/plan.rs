@@ -14,6 +14,9 @@ use crate::random::Random;
 
 /// Beats have to find their way, or nothing else does: bytes that a link takes from one to the next.
 const BEAT_ROOM: u64 = 800;
+/// The large parts that a task needs have to come while a lease lasts: bytes that a link takes meanwhile, with those that
+/// come in vain.
+const BLOB_ROOM: u64 = 100_000;
 
 /// One seed's cluster.
 #[derive(Debug, Clone)]
@@ -121,6 +124,10 @@ impl ClusterPlan {
         self.blobs = BlobPlan::draw(random);
         if let Some(blobs) = self.blobs {
             self.sizes.piece = blobs.sizes.piece;
+            // What takes longer to come than any lease lasts never does.
+            let trips = BLOB_ROOM / bytes_per_trip(&self.weather, &self.sizes);
+            let way_ns = self.weather.delay_ns + self.weather.jitter_ns;
+            self.ask.duration_ns = self.ask.duration_ns.saturating_add(2 * way_ns * trips);
             if random.chance(70) {
                 self.base.config.budgets.loss_retries = 2;
             }
