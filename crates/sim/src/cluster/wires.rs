@@ -131,7 +131,10 @@ impl Network {
         let end = &wire.ends[side];
         let is_open = self.is_wire_up(wire) && wire.is_accepted;
         let has_room = wire.ends[1 - side].inbox.len() < WINDOW;
-        !end.is_gone
+        // Nobody has the other end of one that was cut before it was accepted.
+        let is_held = side == 0 || wire.is_accepted;
+        is_held
+            && !end.is_gone
             && (self.has_come(wire, side)
                 || self.is_lost(wire, side)
                 || (is_open && !end.is_told)
