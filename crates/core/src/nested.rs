@@ -272,6 +272,21 @@ impl Core {
             self.unlist(index);
             self.finish(index, Status::Refused, Content::TooDeep, port);
         }
-        !refused.is_empty()
+        self.give_guests_back(port) || !refused.is_empty()
+    }
+
+    /// In the engine of a lease: gives tasks of its client back that no worker here can begin, as all of them wait: perhaps for these, whose parents can run
+    /// them elsewhere. Says whether there was one.
+    fn give_guests_back(&mut self, port: &mut impl Port) -> bool {
+        if !self.config.shares_nested_only {
+            return false;
+        }
+        let mut guests = self.ready.in_order(&self.tasks);
+        guests.retain(|&index| !self.is_child(index));
+        for &index in &guests {
+            self.unlist(index);
+            self.finish(index, Status::Cancelled, Content::Empty, port);
+        }
+        !guests.is_empty()
     }
 }

@@ -43,7 +43,10 @@ impl Core {
             self.tasks[index].state = State::Ready;
             self.ready.push_back(&mut self.tasks, 0, index);
         }
-        if self.absent_slots > 0 || (!is_sent && self.waiting_slots > 0) {
+        if !is_sent && self.waiting_slots > 0 {
+            // Perhaps no worker is left that could begin it.
+            self.pump(port);
+        } else if self.absent_slots > 0 {
             self.grow(port);
         }
     }

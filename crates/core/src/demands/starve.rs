@@ -60,7 +60,8 @@ impl Core {
         self.may_starve().then(|| self.polled_at.saturating_add(self.config.recheck_ns))
     }
 
-    fn is_child(&self, index: u32) -> bool {
+    /// Whether a task that runs here submitted it.
+    pub(crate) fn is_child(&self, index: u32) -> bool {
         let extra = self.tasks[index].extra;
         extra != NONE && self.extras[extra].parent != NONE
     }

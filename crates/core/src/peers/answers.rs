@@ -134,6 +134,7 @@ impl Core {
         };
         let place = usize::from(peer.0);
         let had_returned = self.tasks[index].state == State::Returned;
+        self.note_whether_stuck(place, index, &answer.end);
         self.unlist(index);
         let run = self.peer_run((place, index), &answer, had_returned);
         match answer.end {
@@ -196,6 +197,18 @@ impl Core {
             temperature,
             has_started,
         }
+    }
+
+    /// A peer that gives a task back of its own accord has nobody who could begin another one, until it answers something.
+    fn note_whether_stuck(&mut self, place: usize, index: u32, end: &PeerEnd) {
+        let task = &self.tasks[index];
+        let is_asked_for = task.has(flag::CANCELLED) || task.sequence > 0;
+        let peer = self.peers.get_mut(place);
+        let is_alone = peer.in_flight.len <= 1;
+        let gives_back = matches!(end, PeerEnd::Unstarted);
+        let is_stuck = peer.is_stuck || !(is_asked_for || peer.is_recalled);
+        peer.is_stuck = gives_back && !is_alone && is_stuck;
+        self.peers.settle(place, &self.config);
     }
 
     fn peer_answered_badly(

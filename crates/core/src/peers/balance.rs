@@ -7,7 +7,7 @@ use super::place::recall_pause_ns;
 use super::table::peer_id;
 use crate::port::Port;
 use crate::task::{State, flag};
-use crate::{Content, Core, NONE, Status};
+use crate::{Content, Core, Status};
 
 /// Peers that are looked at for the one with most to do: a look costs the same whatever their number.
 pub(super) const LOOKS_MAX: usize = 64;
@@ -134,7 +134,7 @@ impl Core {
         let mut waiting = self.demands.queue.last(&self.tasks, left);
         waiting.append(&mut self.ready.last(&self.tasks, left - waiting.len()));
         for index in waiting {
-            if !self.is_nested(index) {
+            if !self.is_child(index) {
                 self.unlist(index);
                 self.finish(index, Status::Cancelled, Content::Empty, port);
                 left -= 1;
@@ -146,7 +146,7 @@ impl Core {
             if is_about_to_begin && !unclaimed.is_empty() && count != u32::MAX {
                 unclaimed.remove(0);
             }
-            unclaimed.retain(|&index| !self.is_nested(index));
+            unclaimed.retain(|&index| !self.is_child(index));
             let wanted = &unclaimed[unclaimed.len().saturating_sub(left)..];
             let taken = self.recall(slot, wanted, port);
             left = left.saturating_sub(taken.len());
@@ -157,11 +157,6 @@ impl Core {
         // What was given back may have made room for what was not.
         self.pump(port);
         self.wind_down(port);
-    }
-
-    fn is_nested(&self, index: u32) -> bool {
-        let extra = self.tasks[index].extra;
-        extra != NONE && self.extras[extra].parent != NONE
     }
 
     /// Workers of peers that have nothing to do, while nothing waits here; up to some peers are counted.

@@ -76,8 +76,9 @@ impl Core {
     /// The names of a result that stayed.
     #[must_use]
     pub fn result_that_stayed(&self, task: TaskId) -> Option<&Payload> {
-        let index = self.tasks.find(task)?;
-        self.result_of(index).filter(|_| self.tasks[index].state == State::Returned)
+        let task = &self.tasks[self.tasks.find(task)?];
+        // One that is final may have failed since.
+        if task.state == State::Returned { self.extras[task.extra].result.as_ref() } else { None }
     }
 
     /// Tasks whose results stayed at a peer.

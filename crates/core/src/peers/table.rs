@@ -61,6 +61,8 @@ pub(crate) struct Peer {
     pub is_recalled: bool,
     /// Nothing went there and nothing came back since it was asked: it has nothing to give.
     pub is_dry: bool,
+    /// It has given a task back that nobody had asked for, and answered nothing since: all that it has waits.
+    pub is_stuck: bool,
     /// Which of those that were this one's place.
     pub epoch: Epoch,
     /// When it joined, clock ticks.
@@ -85,6 +87,7 @@ impl Peer {
         is_congested: false,
         is_recalled: false,
         is_dry: false,
+        is_stuck: false,
         epoch: Epoch(0),
         joined_ticks: 0,
         offer: PeerOffer::of_workers(0),
@@ -104,6 +107,9 @@ impl Peer {
         }
         let workers = self.offer.workers;
         let count = self.in_flight.len;
+        if self.is_stuck {
+            return Level::Shut;
+        }
         if count < workers {
             return Level::Idle;
         }
@@ -225,6 +231,7 @@ impl Core {
             entry.joined_ticks = ticks;
         }
         entry.is_joined = true;
+        entry.is_stuck = false;
         entry.epoch = epoch;
         entry.offer = offer;
         let is_deep = entry.has_more();

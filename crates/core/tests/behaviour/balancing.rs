@@ -49,6 +49,17 @@ fn a_peer_that_has_nothing_to_give_is_asked_again_only_after_something_has_chang
 }
 
 #[test]
+fn a_peer_that_gives_a_task_back_unasked_gets_nothing_before_it_has_answered_another() {
+    let mut engine = client_of(&[1]);
+    let [first, second, third] = [(); 3].map(|()| engine.submit());
+    assert_eq!(engine.peer_of(second), Some(0));
+    let _outcome = engine.reply(second, PeerEnd::Unstarted);
+    assert_eq!(engine.peer_of(second), None, "it would come back at once, again and again");
+    let _outcome = engine.reply(first, returned());
+    assert_eq!((engine.peer_of(second), engine.peer_of(third)), (Some(0), Some(0)));
+}
+
+#[test]
 fn what_an_idle_worker_is_about_to_begin_is_not_given_back() {
     let mut engine = engine_with(Config { workers: 1, spare_max: 0, ..Config::default() });
     let (first, second) = (engine.submit(), engine.submit());

@@ -4,6 +4,7 @@ use gristmill_core::{Config, Outcome, Status, TaskId};
 use gristmill_wire::Verdict::{Declined, Returned};
 
 use crate::fake::{Engine, engine, engine_with};
+use crate::faraway::returned;
 
 fn wait(engine: &mut Engine, task: TaskId, on: bool) {
     let slot = engine.core.task(task).unwrap().slot.unwrap();
@@ -106,4 +107,25 @@ fn too_deep_a_nesting_is_an_error_and_not_a_hang() {
     let _outcome = engine.answer(child, Declined);
     assert_eq!(engine.core.task(child).unwrap().outcome, Some(Outcome::NestedTooDeep));
     assert_eq!(engine.status(parent), None);
+}
+
+#[test]
+fn a_lease_whose_workers_all_wait_gives_its_clients_tasks_back() {
+    let mut engine = engine_with(Config {
+        workers: 1,
+        spare_max: 0,
+        depth_min: 1,
+        depth_max: 1,
+        shares_nested_only: true,
+        ..Config::default()
+    });
+    engine.join(0, 1, 0);
+    let (parent, child) = waiting_parent(&mut engine);
+    assert_eq!(engine.peer_of(child), Some(0));
+    let stranger = engine.submit();
+    assert_eq!(engine.status(stranger), Some(Status::Cancelled), "the child may wait for it");
+    let _outcome = engine.reply(child, returned());
+    wait(&mut engine, parent, false);
+    let next = engine.submit();
+    assert_eq!(engine.status(next), None);
 }

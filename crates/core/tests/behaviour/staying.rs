@@ -81,6 +81,16 @@ fn one_that_is_lost_and_may_not_run_again_is_lost() {
 }
 
 #[test]
+fn one_that_has_failed_since_has_no_result_that_stayed() {
+    let mut engine = client(&[1, 1], 1);
+    let (task, _, _) = one_that_stayed(&mut engine);
+    assert!(engine.core.result_that_stayed(task).is_some());
+    engine.core.poison("a test", engine.now, &mut engine.port);
+    assert!(engine.core.is_final(task));
+    assert!(engine.core.result_that_stayed(task).is_none());
+}
+
+#[test]
 fn a_peer_can_lose_it_alone() {
     let mut engine = client(&[1, 1], 1);
     let (task, away, child) = one_that_stayed(&mut engine);
