@@ -114,7 +114,7 @@ impl World {
         self.check_room(slot, &frame);
         let entry = &mut self.ledger[number];
         let run = u32::try_from(entry.runs.len()).expect("few runs");
-        entry.runs.push(Run { end: None, saw: frame.record.saw.clone() });
+        entry.runs.push(Run { end: None, has_died: false, saw: frame.record.saw.clone() });
         entry.starts += 1;
         entry.running += 1;
         assert!(!is_alone || entry.status.is_none(), "task {number} started after it was final");
@@ -216,6 +216,7 @@ impl World {
             let entry = &mut self.ledger[frame.record.number];
             entry.running -= 1;
             entry.deaths += 1;
+            entry.runs[frame.run as usize].has_died = true;
         }
         worker.ring.clear();
         worker.claimed = None;

@@ -18,6 +18,8 @@ use crate::worker::{Record, Worker};
 pub struct Run {
     /// How it ended, if it has.
     pub end: Option<Verdict>,
+    /// Its worker died of it, or with it.
+    pub has_died: bool,
     /// Its parents, and the run of each whose value it saw.
     pub saw: Vec<(usize, u32)>,
 }
@@ -124,8 +126,12 @@ impl Entry {
     #[must_use]
     pub fn is_begun(&self) -> bool {
         let has_begun = self.placements.last().is_some_and(|last| last.starts > 0);
-        let end = self.runs.last().and_then(|run| run.end);
-        has_begun && (self.running > 0 || end == Some(Verdict::Returned))
+        // Older runs may go on where nobody waits for them any more.
+        let is_on = |run: &Run| match run.end {
+            None => !run.has_died,
+            Some(end) => end == Verdict::Returned,
+        };
+        has_begun && self.runs.last().is_some_and(is_on)
     }
 
     /// Whether a run of this number returned.

@@ -4,7 +4,7 @@ use gristmill_client::{
     BlobHome, BlobLimits, BlobLook, BlobParts, BlobPort, BlobSizes, BlobTables, BlobWork, LinkHome,
     Rest, SpreadOptions, Topology, Warden,
 };
-use gristmill_core::{PeerId, TaskId};
+use gristmill_core::{Attempt, PeerId, TaskId};
 use gristmill_wire::FrameError;
 use gristmill_wire::peer::MessageKind;
 
@@ -194,28 +194,33 @@ impl Engine {
         lies
     }
 
-    /// A node has a blob no more: results that had stayed there may be lost with it, which costs their tasks what the loss
-    /// of the node would.
+    /// A node has a blob no more: results that stayed there, or come from there, may be lost with it, which costs their tasks
+    /// what the loss of the node would.
     pub fn hear_of_loss(
         &mut self,
         peer: PeerId,
         kind: MessageKind,
         body: &[u8],
     ) -> Result<(), FrameError> {
-        let stayed = self.core.stayed_at(peer);
-        self.charge(&stayed, 1);
-        let taken = self.take_blob_of(peer, kind, body);
-        let kept: Vec<_> = stayed
-            .into_iter()
-            .filter(|&task| self.core.result_that_stayed(task).is_some())
+        let tasks = self.lanes.world.ledger.iter().filter_map(|entry| entry.id);
+        let there: Vec<_> = tasks
+            .filter_map(|id| Some((id, self.core.task(id)?)))
+            .filter(|(_, view)| view.peer == Some(peer))
+            .map(|(id, view)| (id, view.attempt))
             .collect();
+        self.charge(&there, 1);
+        let taken = self.take_blob_of(peer, kind, body);
+        let is_kept = |&(task, attempt): &(TaskId, Attempt)| self.core.awaits(peer, task, attempt);
+        let kept: Vec<_> = there.into_iter().filter(is_kept).collect();
         self.charge(&kept, u64::MAX);
         taken
     }
 
-    fn charge(&mut self, tasks: &[TaskId], count: u64) {
+    fn charge(&mut self, tasks: &[(TaskId, Attempt)], count: u64) {
         let ledger = &mut self.lanes.world.ledger;
-        let is_its = |entry: &&mut Entry| entry.id.is_some_and(|id| tasks.contains(&id));
+        let is_its = |entry: &&mut Entry| {
+            entry.id.is_some_and(|id| tasks.iter().any(|&(task, _)| task == id))
+        };
         for entry in ledger.iter_mut().filter(is_its) {
             entry.unknowns = entry.unknowns.wrapping_add(count);
         }
