@@ -1,5 +1,5 @@
 //! Where a chunk ends: behind a message, if one ends within it. Else nobody could read anything for as long as more is added
-//! than leaves.
+//! than leaves. What is left of a message goes alone, so that what is behind it can be told from it.
 
 use gristmill_wire::peer::Messages;
 
@@ -14,11 +14,14 @@ pub(super) struct Cut {
 
 /// Cuts a chunk of at most `size` bytes off whole messages, of the first of which only the last `amid` bytes may be there.
 pub(super) fn cut(out: &[u8], amid: usize, size: usize) -> Cut {
+    if (1..=size).contains(&amid) {
+        return Cut { end: amid.min(out.len()), amid: 0 };
+    }
     if out.len() <= size {
         return Cut { end: out.len(), amid: 0 };
     }
     let (mut end, mut next) = (0, amid);
-    let mut messages = Messages::new(&out[amid..]);
+    let mut messages = Messages::new(&out[amid.min(out.len())..]);
     while next <= size {
         end = next;
         if messages.next().is_none() {
@@ -61,6 +64,7 @@ mod tests {
         let size = ends[0] - 8;
         assert_eq!(cut(&out, 0, size), Cut { end: size, amid: 8 });
         assert_eq!(cut(&out[size..], 8, 8), Cut { end: 8, amid: 0 });
+        assert_eq!(cut(&out[size..], 8, out.len()), Cut { end: 8, amid: 0 }, "alone");
         let (rest, long) = (&out[ends[0]..], ends[1] - ends[0]);
         assert_eq!(cut(rest, 0, 16), Cut { end: 16, amid: long - 16 });
         assert_eq!(cut(&rest[16..], long - 16, 8), Cut { end: 8, amid: long - 24 });

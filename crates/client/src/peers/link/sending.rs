@@ -132,14 +132,66 @@ impl Link {
             }
             is_amid &= kind == PIECE;
         }
-        if !is_amid {
-            unsent.extend_from_slice(&self.out);
-        }
+        // What is not in chunks yet begins with the rest of that message.
+        let rest = if is_amid { self.amid.min(self.out.len()) } else { 0 };
+        unsent.extend_from_slice(&self.out[rest..]);
         let tasks = Messages::new(&unsent).filter_map(|message| {
             let (kind, body) = message.ok()?;
             let task = (kind == MessageKind::Task).then(|| TaskMessage::read(body))?.ok()?;
             Some((task.task, task.attempt))
         });
         tasks.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gristmill_core::FunctionId;
+    use gristmill_transport::{SessionOptions, pair};
+    use gristmill_wire::Epoch;
+    use gristmill_wire::peer::Parted;
+
+    use super::*;
+    use crate::peers::beats::Pulse;
+    use crate::peers::link::LinkSizes;
+
+    /// A link whose messages go in small chunks, of which so many may be on their way.
+    fn link(chunks: usize) -> Link {
+        let options = SessionOptions::default();
+        let session = SessionOptions { unacknowledged_chunks_max: chunks, ..options };
+        let sizes = LinkSizes { chunk: 64, session, ..LinkSizes::default() };
+        let (ours, _) = pair().expect("descriptors");
+        let pulse = Pulse::new(1, 1, 0);
+        Link::new("one".into(), Epoch(0), (Box::new(ours), sizes), pulse)
+    }
+
+    /// Writes a task; gives where it begins.
+    fn write(link: &mut Link, task: TaskId, size: usize) -> usize {
+        let begin = link.out.len();
+        TaskMessage::write(
+            &mut link.out,
+            (task, FunctionId(0), Attempt(0)),
+            None,
+            (0, false),
+            |out| Parted::put_plain(out, &vec![7; size]),
+        );
+        begin
+    }
+
+    #[test]
+    fn only_what_a_connection_was_given_a_part_of_counts_as_sent() {
+        for chunks in 1..20 {
+            let mut link = link(chunks);
+            let sizes = [200, 1, 300, 1, 1];
+            let tasks = (0..).map(|number| TaskId::new(number, 1)).zip(sizes);
+            let begins: Vec<_> =
+                tasks.map(|(task, size)| (task, write(&mut link, task, size))).collect();
+            let size = link.out.len();
+            let _ = link.flush();
+            let given = size - link.out.len();
+            let never: Vec<_> = link.never_sent().into_iter().map(|(task, _)| task).collect();
+            let behind = begins.into_iter().filter(|&(_, begin)| begin >= given);
+            assert_eq!(never, behind.map(|(task, _)| task).collect::<Vec<_>>(), "{given} bytes");
+        }
     }
 }
