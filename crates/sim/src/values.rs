@@ -20,9 +20,9 @@ impl World {
                 "the value of {number} is that of a run that returned"
             );
             for &(parent, seen) in &entry.runs[run as usize].saw {
-                // One that stayed where it was made, and was made again after it was seen, is another one.
-                let is_made_again =
-                    self.ledger[parent].may_stay && self.ledger[parent].has_returned(seen);
+                // One that stayed where it was made, or was on its way home, and was made again after it was seen, is another.
+                let its = &self.ledger[parent];
+                let is_made_again = (its.may_stay || its.outputs > 0) && its.has_returned(seen);
                 let given = self.final_run(core, parent);
                 assert!(
                     given.is_none_or(|given| given == seen) || is_made_again,
