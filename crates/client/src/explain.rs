@@ -54,6 +54,11 @@ impl Inner {
                 let able = if is_there { "" } else { " No node that is there has so much." };
                 format!("{text}.{able} {}", self.why_no_worker(troubles))
             }
+            Whereabouts::InContext { ahead, workers, .. } => {
+                let text =
+                    format!("{who} waits for a worker with its context, which {workers} have");
+                format!("{text}; {} before it", are(ahead))
+            }
             Whereabouts::Nested { slot } => format!(
                 "{who} waits for a worker; it was submitted by a task on worker {}, which runs it when it waits for \
                  it. {}",

@@ -1,8 +1,8 @@
 //! What the task graph asks of the rings: records on their way to workers, and what it may know of those.
 
 use gristmill_core::{
-    CallProgress, Dispatch, Errand, Holders, KillReason, Payload, PayloadRef, Port, Progress, Sent,
-    Status, TakeBack,
+    CallProgress, ContextId, Dispatch, Errand, Holders, KillReason, Payload, PayloadRef, Port,
+    Progress, Sent, Status, TakeBack,
 };
 use gristmill_shm::{
     BatchProgress, BeginError, BlockPart, ClientArena, ClientLane, RecordWriter, Words,
@@ -284,7 +284,7 @@ impl Port for Lanes {
         self.orders.push(Order::Kill(slot));
     }
 
-    fn spawn(&mut self, slot: SlotId) {
+    fn spawn(&mut self, slot: SlotId, _: ContextId) {
         self.orders.push(Order::Spawn(slot));
     }
 

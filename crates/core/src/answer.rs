@@ -97,7 +97,9 @@ impl Core {
             return Run::default();
         }
         let task = &self.tasks[index];
-        self.fruitless = 0;
+        let slot = usize::from(task.slot);
+        self.note_fruit(slot);
+        let task = &self.tasks[index];
         self.counts.busy_ticks += frame.ran.ticks();
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let ran_ns = frame.ran.ticks() as f32 * self.ns_per_tick / self.calls(index) as f32;
@@ -189,7 +191,7 @@ impl Core {
         if self.has_fresh || is_asked_for {
             self.pump(port);
         }
-        if !self.ready.is_empty() {
+        if !self.ready.is_empty() || self.contexts.waiting() > 0 {
             self.refill(place, port);
         }
         if self.slots[place].in_flight.len == 0 {

@@ -82,6 +82,9 @@ pub struct Config {
     pub backoff_min_ns: u64,
     /// Longest pause between fruitless workers.
     pub backoff_max_ns: u64,
+    /// How long a worker keeps its context at least while it has work in it and others wait for the place: longer than most
+    /// contexts take to start, and short for a human.
+    pub context_tenure_ns: u64,
     /// How long a spare worker stays without work: nested programs wait in bursts.
     pub spare_linger_ns: u64,
 }
@@ -120,6 +123,7 @@ impl Default for Config {
             start_failures_max: 5,
             backoff_min_ns: 50_000_000,
             backoff_max_ns: 5_000_000_000,
+            context_tenure_ns: 100_000_000,
             spare_linger_ns: 1_000_000_000,
         }
     }

@@ -4,6 +4,7 @@
 
 use gristmill_wire::{Span, TaskId, Temperature};
 
+use crate::contexts::PLAIN;
 use crate::outcome::Content;
 use crate::port::Port;
 use crate::task::{State, flag};
@@ -200,8 +201,12 @@ impl Core {
             }
             State::Ready if self.is_demanding(index) => self.leave_demanding(index),
             State::Ready => {
-                let priority = self.priority(index);
-                self.ready.remove(&mut self.tasks, priority, index);
+                let (context, priority) = (self.context_of(index), self.priority(index));
+                if context == PLAIN {
+                    self.ready.remove(&mut self.tasks, priority, index);
+                } else {
+                    self.contexts.remove(&mut self.tasks, context, (priority, index));
+                }
             }
             State::Nested => {
                 let slot = usize::from(self.tasks[index].slot);

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use gristmill_wire::{Epoch, SlotId};
+use gristmill_wire::{ContextId, Epoch, SlotId};
 
+use crate::contexts::PLAIN;
 use crate::machine::{Phase, slot_id};
 use crate::port::Port;
 use crate::slots::SlotState;
@@ -17,8 +18,12 @@ impl Core {
         if self.slots[place].state != SlotState::Starting {
             return;
         }
-        self.start_failures = 0;
+        match self.slots[place].context {
+            PLAIN => self.starts.succeed(),
+            context => self.context_came_up(context),
+        }
         self.set_state(place, SlotState::Ready);
+        self.slots[place].ready_at = now;
         self.slots[place].epoch = epoch;
         self.slots[place].idle_since = now;
         self.slots[place].ready_ticks = port.ticks();
@@ -41,15 +46,16 @@ impl Core {
         if self.slots[place].state != SlotState::Starting {
             return;
         }
+        let context = self.slots[place].context;
         self.set_state(place, SlotState::Absent);
+        self.slots[place].context = PLAIN;
+        self.slots[place].is_leaving = false;
         self.counts.start_failures += 1;
-        self.start_failures += u32::from(self.judge_worker(false));
-        let is_up = |state| !matches!(state, SlotState::Absent | SlotState::Starting);
-        let has_live = self.slots.iter().any(|slot| is_up(slot.state));
-        let is_hopeless =
-            failure.permanent || self.start_failures >= self.config.start_failures_max;
-        if is_hopeless && !has_live {
-            self.break_down(Phase::Broken(Arc::new(failure)), port);
+        if context == PLAIN {
+            self.plain_failed(failure, port);
+        } else {
+            self.context_failed(context, failure);
+            self.pump_contexts(port);
         }
         if self.demands.len() > 0 {
             // One may have waited for the place of this worker.
@@ -59,39 +65,52 @@ impl Core {
         self.wind_down(port);
     }
 
+    fn plain_failed(&mut self, failure: StartFailure, port: &mut impl Port) {
+        let rounds = self.starts.fail(self.now, &self.config);
+        let is_up = |state| !matches!(state, SlotState::Absent | SlotState::Starting);
+        let has_live = self.slots.iter().any(|slot| is_up(slot.state));
+        let is_hopeless = failure.permanent || rounds >= self.config.start_failures_max;
+        if is_hopeless && !has_live {
+            self.break_down(Phase::Broken(Arc::new(failure)), port);
+        }
+    }
+
     /// Why no worker can be started, once that is certain.
     #[must_use]
     pub fn failure(&self) -> Option<&StartFailure> {
         if let Phase::Broken(failure) = &self.phase { Some(failure) } else { None }
     }
 
-    /// Lengthens the pause before the next start if a worker ended without having run anything;
-    /// says whether it did. Workers that end in the same pause count once: they were started
-    /// together, and ended by one cause.
-    pub(crate) fn judge_worker(&mut self, was_useful: bool) -> bool {
-        if was_useful {
-            self.fruitless = 0;
-            return false;
+    /// A worker with a context has ended: the next start waits longer if it had not run anything.
+    pub(crate) fn judge_worker(&mut self, context: ContextId, was_useful: bool) {
+        let (now, config) = (self.now, &self.config);
+        let starts =
+            if context == PLAIN { Some(&mut self.starts) } else { self.contexts.starts(context) };
+        match starts {
+            Some(starts) if was_useful => starts.bear_fruit(),
+            Some(starts) => drop(starts.note_fruitless(now, config)),
+            None => {}
         }
-        if self.fruitless > 0 && self.now < self.backoff_until {
-            return false;
+    }
+
+    /// The worker in a slot has run something.
+    #[inline]
+    pub(crate) fn note_fruit(&mut self, slot: usize) {
+        match self.slots[slot].context {
+            PLAIN => self.starts.bear_fruit(),
+            context => self.judge_worker(context, true),
         }
-        let shift = self.fruitless.min(20);
-        self.fruitless += 1;
-        let pause = (self.config.backoff_min_ns << shift).min(self.config.backoff_max_ns);
-        self.backoff_until = self.now.saturating_add(pause);
-        true
     }
 
     /// How many ordinary workers and how many of the first spares there should be.
-    fn wanted(&self) -> (u32, u32) {
+    pub(crate) fn wanted(&self) -> (u32, u32) {
         let least = match self.phase {
             Phase::Open => u64::from(self.config.workers_min),
             Phase::Closing { .. } => 0,
             Phase::Broken(_) | Phase::Poisoned(_) => return (0, 0),
         };
         let places = self.demands.wanted_places + self.demands.lent_places;
-        let demand = self.ready_count() + self.in_flight + places;
+        let demand = self.ready_count() + self.contexts.waiting() + self.in_flight + places;
         let workers = demand.max(least).min(u64::from(self.config.workers));
         let spares = self.waiting_slots.min(u32::from(self.config.spare_max));
         let spares = if self.waiting_count() > 0 { spares } else { 0 };
@@ -99,9 +118,7 @@ impl Core {
     }
 
     fn absent_spare(&self, wanted: u32) -> Option<usize> {
-        let workers = usize::from(self.config.workers);
-        (workers..workers + wanted as usize)
-            .find(|&place| self.slots[place].state == SlotState::Absent)
+        self.spare_places(wanted).find(|&place| self.slots[place].state == SlotState::Absent)
     }
 
     /// Whether workers are missing, be it that a pause must pass first.
@@ -111,9 +128,26 @@ impl Core {
         workers > live || self.absent_spare(spares).is_some()
     }
 
+    /// When a worker that is missing may be asked for: after a pause, if there is one. Who gets a place where there are
+    /// contexts is another question: see `next_deployment`.
+    pub(crate) fn next_start(&self, now: u64) -> u64 {
+        let pauses = [self.contexts.next_start(now), self.starts.pause_after(now)];
+        let unpaused = if self.contexts.is_empty() { now } else { u64::MAX };
+        pauses.into_iter().flatten().min().unwrap_or(unpaused)
+    }
+
+    /// The first spares.
+    pub(crate) fn spare_places(&self, count: u32) -> std::ops::Range<usize> {
+        let workers = usize::from(self.config.workers);
+        workers..workers + count as usize
+    }
+
     /// Asks for missing workers, unless the last ones were fruitless.
     pub(crate) fn grow(&mut self, port: &mut impl Port) {
-        if self.fruitless > 0 && self.now < self.backoff_until {
+        if !self.contexts.is_empty() {
+            return self.deploy(port);
+        }
+        if self.starts.must_pause(self.now) {
             return;
         }
         let (workers, spares) = self.wanted();
@@ -125,17 +159,19 @@ impl Core {
             }
             if self.slots[place].state == SlotState::Absent {
                 missing -= 1;
-                self.spawn(place, port);
+                self.spawn(place, PLAIN, port);
             }
         }
         while let Some(place) = self.absent_spare(spares) {
-            self.spawn(place, port);
+            self.spawn(place, PLAIN, port);
         }
     }
 
-    fn spawn(&mut self, place: usize, port: &mut impl Port) {
+    pub(crate) fn spawn(&mut self, place: usize, context: ContextId, port: &mut impl Port) {
         self.set_state(place, SlotState::Starting);
-        port.spawn(slot_id(place));
+        self.slots[place].context = context;
+        self.contexts.note_served(context, self.now);
+        port.spawn(slot_id(place), context);
     }
 
     pub(crate) fn retire(&mut self, place: usize, port: &mut impl Port) {

@@ -14,6 +14,7 @@ mod answer;
 mod batch;
 mod cancel;
 mod config;
+mod contexts;
 mod demands;
 mod edges;
 mod estimate;
@@ -36,6 +37,7 @@ mod recall;
 mod shutdown;
 mod slab;
 mod slots;
+mod starts;
 mod stats;
 mod steal;
 mod submit;
@@ -46,6 +48,7 @@ mod whereabouts;
 pub use answer::AnswerOutcome;
 pub use cancel::{CancelMode, CancelOutcome};
 pub use config::Config;
+pub use contexts::ContextOptions;
 pub use demands::{Supply, pick_near};
 pub use machine::Core;
 pub use options::{Budgets, Origin, TaskOptions};
@@ -58,7 +61,7 @@ pub use stats::{Load, SlotStats, Stats, Tags, TaskView};
 pub use submit::{Submission, SubmitError};
 pub use whereabouts::Whereabouts;
 
-pub use gristmill_wire::{Attempt, Epoch, FunctionId, PeerId, SlotId, TaskId};
+pub use gristmill_wire::{Attempt, ContextId, Epoch, FunctionId, PeerId, SlotId, TaskId};
 
 pub(crate) use outcome::Content;
 

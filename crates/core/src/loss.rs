@@ -36,11 +36,12 @@ impl Core {
             return;
         }
         let killed_for = self.slots[place].killed_for;
+        let context = self.slots[place].context;
         let tasks = self.empty_slot(place, &loss.progress);
         if state != SlotState::Retiring {
             self.counts.losses += 1;
             let is_innocent = killed_for.is_some() || loss.cause == LossCause::Keeper;
-            self.judge_worker(is_innocent || loss.progress.started > 0);
+            self.judge_worker(context, is_innocent || loss.progress.started > 0);
         }
         let report = Arc::new(LossReport {
             slot,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use gristmill_wire::{FunctionId, SlotId};
 
+use crate::contexts::{Contexts, PLAIN};
 use crate::demands::Demands;
 use crate::edges::Edge;
 use crate::estimate::Estimate;
@@ -13,6 +14,7 @@ use crate::port::{Port, TakeBack};
 use crate::queue::ReadyQueue;
 use crate::slab::Slab;
 use crate::slots::{Slot, SlotState};
+use crate::starts::Starts;
 use crate::task::{State, TaskTable, flag};
 use crate::timers::Timers;
 use crate::{Block, Budgets, Config, StartFailure, Stats};
@@ -46,6 +48,7 @@ pub struct Core {
     pub(crate) ns_per_tick: f32,
     pub(crate) ready: ReadyQueue,
     pub(crate) slots: Vec<Slot>,
+    pub(crate) contexts: Contexts,
     pub(crate) demands: Demands,
     pub(crate) peers: Peers,
     /// Where the last record went.
@@ -69,10 +72,8 @@ pub struct Core {
     pub(crate) is_caller_waiting: bool,
     /// Something became ready other than by a submission: all slots are to be looked at.
     pub(crate) has_fresh: bool,
-    /// Workers that ended without having run anything, in a row.
-    pub(crate) fruitless: u32,
-    pub(crate) start_failures: u32,
-    pub(crate) backoff_until: u64,
+    /// Starts of workers without a context.
+    pub(crate) starts: Starts,
     /// Final tasks whose dependants have not been told: a worklist instead of recursion.
     pub(crate) settled: Vec<u32>,
     pub(crate) freed: Vec<Block>,
@@ -100,6 +101,7 @@ impl Core {
             ns_per_tick,
             ready: ReadyQueue::new(),
             slots: (0..config.slot_count()).map(|_| Slot::new()).collect(),
+            contexts: Contexts::default(),
             demands: Demands::new(&config.supply),
             peers: Peers::default(),
             current: 0,
@@ -114,9 +116,7 @@ impl Core {
             live_end: 0,
             is_caller_waiting: false,
             has_fresh: false,
-            fruitless: 0,
-            start_failures: 0,
-            backoff_until: 0,
+            starts: Starts::default(),
             settled: Vec::new(),
             freed: Vec::new(),
             sequences: Vec::new(),
@@ -163,10 +163,12 @@ impl Core {
             wake = wake.min(self.polled_at + self.config.recheck_ns);
         }
         if self.wants_workers() {
-            wake = wake.min(self.backoff_until);
+            wake = wake.min(self.next_start(now));
         }
         let asked = [self.next_trust(), self.next_recall(), self.next_search()];
-        for when in asked.into_iter().chain([self.next_starving()]).flatten() {
+        for when in
+            asked.into_iter().chain([self.next_starving(), self.next_deployment()]).flatten()
+        {
             wake = wake.min(when);
         }
         if !self.peers.unwanted.is_empty() {
@@ -230,10 +232,10 @@ impl Core {
         self.ready.len() as u64 + self.nested_ready
     }
 
-    /// Those that need more than a worker too.
+    /// Those that need more than a worker, or one with a context, too.
     #[inline]
     pub(crate) const fn waiting_count(&self) -> u64 {
-        self.ready_count() + self.demands.len()
+        self.ready_count() + self.demands.len() + self.contexts.waiting()
     }
 
     pub(crate) fn set_state(&mut self, slot: usize, state: SlotState) {
@@ -279,6 +281,7 @@ impl Core {
         assert!(u64::from(self.extras.len()) <= live, "side records end with their tasks");
         assert!(self.timers.len() as u64 <= live, "timers end with their tasks");
         self.audit_slots();
+        self.audit_contexts();
         self.audit_demands();
         self.audit_peers();
         if live == 0 {
@@ -292,7 +295,7 @@ impl Core {
     /// When something waits beside an idle worker.
     pub fn audit_spread(&self) {
         assert!(
-            self.ready.is_empty() || !self.has_idle_worker(),
+            self.ready.is_empty() || !self.has_idle_worker(PLAIN),
             "the caller waits, a worker idles"
         );
     }
@@ -306,7 +309,7 @@ impl Core {
         for slot in &self.slots {
             assert!(slot.in_flight.len > 0 || slot.backlog_ns == 0, "an empty ring has no backlog");
             let idle = slot.is_idle() && slot.is_open(&self.config);
-            let spare = self.ready.is_empty() || self.has_no_core_left();
+            let spare = self.ready.is_empty() || self.has_no_core_left() || slot.context != PLAIN;
             assert!(
                 !idle || spare || self.is_unneeded_spare(slot),
                 "nothing waits beside an idle worker"

@@ -8,6 +8,7 @@
 
 use gristmill_wire::{SlotId, TaskId};
 
+use crate::contexts::PLAIN;
 use crate::estimate::Cost;
 use crate::expire::Started;
 use crate::list::List;
@@ -95,7 +96,10 @@ impl Core {
             return None;
         }
         let parent = self.extras[task.extra].parent;
-        (parent != NONE).then(|| usize::from(self.tasks[parent].slot))
+        let slot = (parent != NONE).then(|| usize::from(self.tasks[parent].slot))?;
+        // In a worker with a context everything can run but what needs another one.
+        let context = self.context_of(index);
+        (context == PLAIN || self.slots[slot].context == context).then_some(slot)
     }
 
     /// Unlists a side record from its parent, and its children from it.
@@ -238,7 +242,8 @@ impl Core {
         if has_room && (is_near || home.is_halted()) {
             return Some(slot);
         }
-        self.choose(port).or_else(|| (has_room && !home.stuck).then_some(slot))
+        let context = self.context_of(home.nested.head);
+        self.choose(context, port).or_else(|| (has_room && !home.stuck).then_some(slot))
     }
 
     fn send_nested(&mut self, from: usize, to: usize, port: &mut impl Port) {
@@ -256,7 +261,8 @@ impl Core {
     /// that their parents' workers would not run for want of stack. An error, where there would be
     /// a hang. Says whether there was one.
     pub(crate) fn refuse_too_deep(&mut self, port: &mut impl Port) -> bool {
-        if self.waiting_slots == 0 || self.ready.is_empty() || self.wants_workers() {
+        let are_waiting = !self.ready.is_empty() || self.contexts.waiting() > 0;
+        if self.waiting_slots == 0 || !are_waiting || self.wants_workers() {
             return false;
         }
         let is_over = |slot: &Slot| {
@@ -268,11 +274,18 @@ impl Core {
         }
         let mut refused = self.ready.in_order(&self.tasks);
         refused.retain(|&index| self.tasks[index].has(flag::DECLINED));
+        refused.append(&mut self.children_for_contexts());
         for &index in &refused {
             self.unlist(index);
             self.finish(index, Status::Refused, Content::TooDeep, port);
         }
         self.give_guests_back(port) || !refused.is_empty()
+    }
+
+    /// Children that wait for workers with a context.
+    fn children_for_contexts(&self) -> Vec<u32> {
+        let waiting = self.contexts.in_order(&self.tasks, None);
+        waiting.into_iter().filter(|&index| self.is_child(index)).collect()
     }
 
     /// In the engine of a lease: gives tasks of its client back that no worker here can begin, as all of them wait: perhaps for these, whose parents can run
@@ -282,6 +295,7 @@ impl Core {
             return false;
         }
         let mut guests = self.ready.in_order(&self.tasks);
+        guests.append(&mut self.contexts.in_order(&self.tasks, None));
         guests.retain(|&index| !self.is_child(index));
         for &index in &guests {
             self.unlist(index);

@@ -1,7 +1,8 @@
 //! Placement: which task goes to which worker, and when.
 
-use gristmill_wire::{EXTENSION_WORDS, Equipment, TaskExtension, TaskFlags};
+use gristmill_wire::{ContextId, EXTENSION_WORDS, Equipment, TaskExtension, TaskFlags};
 
+use crate::contexts::PLAIN;
 use crate::machine::slot_id;
 use crate::outcome::Content;
 use crate::port::{Dispatch, Parents, Port, Sent};
@@ -26,7 +27,7 @@ impl Core {
     pub(crate) fn place_new(&mut self, index: u32, port: &mut impl Port) {
         let mut is_sent = false;
         if self.ready_count() == 0 {
-            while !is_sent && let Some(slot) = self.choose(port) {
+            while !is_sent && let Some(slot) = self.choose(PLAIN, port) {
                 is_sent = self.send(slot, index, port) == Placed::Done;
             }
         }
@@ -139,7 +140,12 @@ impl Core {
         place.sent += 1;
         self.in_flight += 1;
         self.deep_slots += u32::from(place.is_deep() && !was_deep);
-        self.current = slot;
+        let context = place.context;
+        if context == PLAIN {
+            self.current = slot;
+        } else {
+            self.contexts.set_current(context, slot);
+        }
         if extra != NONE {
             self.count_batch(slot, index, true);
             self.start_watch(index);
@@ -175,31 +181,39 @@ impl Core {
         }
     }
 
-    /// Whether a slot is for ordinary tasks now: a spare one only as far as others wait.
+    /// Whether a slot is for ordinary tasks now.
     #[inline]
     pub(crate) fn is_usable(&self, slot: usize) -> bool {
-        let workers = usize::from(self.config.workers);
-        slot < workers || slot - workers < self.waiting_slots as usize
+        self.serves(slot, PLAIN)
     }
 
-    /// The slot for the next ordinary task, if any has room.
+    /// Whether a slot is for tasks in a context now: a spare one only as far as others wait.
     #[inline]
-    pub(crate) fn choose(&self, port: &impl Port) -> Option<usize> {
-        let current = self.slots.get(self.current)?;
+    pub(crate) fn serves(&self, slot: usize, context: ContextId) -> bool {
+        let workers = usize::from(self.config.workers);
+        let is_in_use = slot < workers || slot - workers < self.waiting_slots as usize;
+        is_in_use && self.slots[slot].context == context
+    }
+
+    /// The slot for the next task in a context, if any has room.
+    #[inline]
+    pub(crate) fn choose(&self, context: ContextId, port: &impl Port) -> Option<usize> {
+        let last = if context == PLAIN { self.current } else { self.contexts.current(context) };
+        let current = self.slots.get(last)?;
         let clings = (current.backlog_ns < self.config.cling_ns || self.has_no_core_left())
-            && (current.in_flight.len > 0 || !port.is_asleep(slot_id(self.current)))
+            && (current.in_flight.len > 0 || !port.is_asleep(slot_id(last)))
             && current.is_open(&self.config)
-            && self.is_usable(self.current);
-        if clings { Some(self.current) } else { self.choose_among_all(port) }
+            && self.serves(last, context);
+        if clings { Some(last) } else { self.choose_among_all(context, port) }
     }
 
     /// The least loaded awake slot; the least loaded sleeping one if every awake one is busy for
     /// longer than a wake-up. Where no core is left a sleeping one is left asleep until whoever submits waits.
-    fn choose_among_all(&self, port: &impl Port) -> Option<usize> {
+    fn choose_among_all(&self, context: ContextId, port: &impl Port) -> Option<usize> {
         let mut awake: Option<(u64, usize)> = None;
         let mut asleep: Option<(u64, usize)> = None;
         for (place, slot) in self.live_slots().iter().enumerate() {
-            if !slot.is_open(&self.config) || !self.is_usable(place) {
+            if !slot.is_open(&self.config) || !self.serves(place, context) {
                 continue;
             }
             let sleeps = slot.in_flight.len == 0 && port.is_asleep(slot_id(place));
@@ -244,9 +258,20 @@ impl Core {
             self.nested_ready += 1;
             return;
         }
+        self.queue_ready(index, false);
+    }
+
+    /// Puts a ready task into the queue that it belongs to, behind the others or in front.
+    fn queue_ready(&mut self, index: u32, is_first: bool) {
+        let (context, priority) = (self.context_of(index), self.priority(index));
         self.tasks[index].state = State::Ready;
-        let priority = self.priority(index);
-        self.ready.push_back(&mut self.tasks, priority, index);
+        if context != PLAIN {
+            self.contexts.push(&mut self.tasks, context, (priority, index), is_first);
+        } else if is_first {
+            self.ready.push_front(&mut self.tasks, priority, index);
+        } else {
+            self.ready.push_back(&mut self.tasks, priority, index);
+        }
     }
 
     /// Puts a task that was placed before in front of the others.
@@ -262,9 +287,7 @@ impl Core {
             self.nested_ready += 1;
             return;
         }
-        self.tasks[index].state = State::Ready;
-        let priority = self.priority(index);
-        self.ready.push_front(&mut self.tasks, priority, index);
+        self.queue_ready(index, true);
     }
 
     /// Sends what is ready as far as there is room, and asks for workers if it is not enough.
@@ -277,11 +300,17 @@ impl Core {
             self.pump_nested(port);
         }
         while !self.ready.is_empty() {
-            let Some(slot) = self.choose(port) else { break };
+            let Some(slot) = self.choose(PLAIN, port) else { break };
             self.send_first(slot, port);
         }
+        if self.contexts.waiting() > 0 {
+            self.pump_contexts(port);
+        }
         self.pump_peers(port);
-        if self.absent_slots > 0 || (self.waiting_count() > 0 && self.waiting_slots > 0) {
+        if self.is_deployment_due()
+            || self.absent_slots > 0
+            || (self.waiting_count() > 0 && self.waiting_slots > 0)
+        {
             self.grow(port);
             if !self.refuse_too_deep(port) && self.refuse_starved(port) {
                 // One of them may have gathered what others need. No child is left to be refused another time.
@@ -293,27 +322,39 @@ impl Core {
     /// Fills one slot up after it has run down.
     #[inline]
     pub(crate) fn refill(&mut self, slot: usize, port: &mut impl Port) {
-        if !self.slots[slot].is_low(&self.config) || !self.is_usable(slot) {
+        let context = self.slots[slot].context;
+        if !self.slots[slot].is_low(&self.config) || !self.serves(slot, context) {
             return;
         }
-        while !self.ready.is_empty() && self.slots[slot].is_open(&self.config) {
+        while self.has_ready_in(context) && self.slots[slot].is_open(&self.config) {
             self.send_first(slot, port);
         }
     }
 
+    /// Whether tasks wait in the queue of a context.
     #[inline]
-    fn send_first(&mut self, slot: usize, port: &mut impl Port) {
-        let index = self.ready.pop_front(&mut self.tasks).expect("the queue is not empty");
+    pub(crate) fn has_ready_in(&self, context: ContextId) -> bool {
+        if context == PLAIN { !self.ready.is_empty() } else { self.contexts.waits(context) }
+    }
+
+    /// Sends the first of the tasks that wait for workers with a slot's context.
+    #[inline]
+    pub(crate) fn send_first(&mut self, slot: usize, port: &mut impl Port) {
+        let context = self.slots[slot].context;
+        let first = if context == PLAIN {
+            self.ready.pop_front(&mut self.tasks)
+        } else {
+            self.contexts.pop(&mut self.tasks, context)
+        };
+        let index = first.expect("the queue is not empty");
         self.tasks[index].state = State::Loose;
         if self.send(slot, index, port) == Placed::Full {
-            self.tasks[index].state = State::Ready;
-            let priority = self.priority(index);
-            self.ready.push_front(&mut self.tasks, priority, index);
+            self.queue_ready(index, true);
         }
     }
 
-    pub(crate) fn has_idle_worker(&self) -> bool {
-        let idle = |place: usize| self.slots[place].is_idle() && self.is_usable(place);
+    pub(crate) fn has_idle_worker(&self, context: ContextId) -> bool {
+        let idle = |place: usize| self.slots[place].is_idle() && self.serves(place, context);
         (0..self.live_end).any(|place| idle(place) && self.slots[place].is_open(&self.config))
     }
 

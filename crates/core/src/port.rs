@@ -1,6 +1,8 @@
 //! What the machine asks of the world: one trait, dispatched statically.
 
-use gristmill_wire::{Attempt, FunctionId, PeerId, SlotId, TaskExtension, TaskFlags, TaskId};
+use gristmill_wire::{
+    Attempt, ContextId, FunctionId, PeerId, SlotId, TaskExtension, TaskFlags, TaskId,
+};
 
 use crate::edges::Edge;
 use crate::slab::Slab;
@@ -102,8 +104,8 @@ pub trait Port {
     /// Kills the slot's worker and its descent. Comes back as `Core::slot_lost`.
     fn kill(&mut self, slot: SlotId, why: KillReason);
 
-    /// Starts a process. Comes back as `Core::slot_ready` or `Core::slot_failed`.
-    fn spawn(&mut self, slot: SlotId);
+    /// Starts a process that has a context, unless it is 0. Comes back as `Core::slot_ready` or `Core::slot_failed`.
+    fn spawn(&mut self, slot: SlotId, context: ContextId);
 
     /// Asks the slot's worker, which has nothing in flight, to leave. Comes back as
     /// `Core::slot_lost`.

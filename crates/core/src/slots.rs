@@ -1,6 +1,6 @@
 //! The places where workers sit.
 
-use gristmill_wire::Epoch;
+use gristmill_wire::{ContextId, Epoch};
 
 use crate::list::List;
 use crate::{Config, NONE, TaskId};
@@ -24,6 +24,10 @@ pub enum SlotState {
 pub(crate) struct Slot {
     pub state: SlotState,
     pub epoch: Epoch,
+    /// What its worker keeps ready; 0 is nothing.
+    pub context: ContextId,
+    /// Its worker leaves once it has nothing to do.
+    pub is_leaving: bool,
     /// No room in the ring, until it answers something.
     pub full: bool,
     /// Something was taken from behind its running task: nothing goes there again, until it answers
@@ -49,7 +53,8 @@ pub(crate) struct Slot {
     pub holder: u32,
     /// The GPUs that its process has used, a bit each.
     pub devices: u16,
-    /// When its process was ready, clock ticks.
+    /// When its process was ready, nanoseconds and clock ticks.
+    pub ready_at: u64,
     pub ready_ticks: u64,
     /// Since when nothing is in flight.
     pub idle_since: u64,
@@ -62,6 +67,8 @@ impl Slot {
         Self {
             state: SlotState::Absent,
             epoch: Epoch(0),
+            context: ContextId(0),
+            is_leaving: false,
             full: false,
             stuck: false,
             waiting: 0,
@@ -74,6 +81,7 @@ impl Slot {
             nested: List::EMPTY,
             holder: NONE,
             devices: 0,
+            ready_at: 0,
             ready_ticks: 0,
             idle_since: 0,
             killed_for: None,
@@ -90,14 +98,15 @@ impl Slot {
                 || (self.backlog_ns < config.window_ns && count < config.depth_max))
     }
 
-    /// Whether ordinary tasks go here: nobody in its stack waits, no task has the place, nothing was just taken from it,
-    /// and its process is not used up. (A child of a waiting task goes home even then: else its
+    /// Whether tasks go here: nobody in its stack waits, no task has the place, nothing was just taken from it, and its
+    /// process is not used up, nor to leave. (A child of a waiting task goes home even then: else its
     /// parent would never end.)
     #[inline]
     pub fn is_open(&self, config: &Config) -> bool {
         let limit = config.tasks_per_worker_max;
         self.waiting == 0
             && self.holder == NONE
+            && !self.is_leaving
             && (!self.stuck || self.in_flight.len == 0)
             && (limit == 0 || self.sent < limit)
             && self.has_room(config)

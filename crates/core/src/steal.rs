@@ -1,9 +1,12 @@
 //! What happens when a worker has nothing to do while another has more than it can do soon.
 
-use crate::Core;
+use gristmill_wire::ContextId;
+
+use crate::contexts::PLAIN;
 use crate::machine::slot_id;
 use crate::port::{Port, Progress};
 use crate::slots::Slot;
+use crate::{Core, NONE};
 
 impl Core {
     /// Finds something for a slot that has just become idle.
@@ -12,13 +15,15 @@ impl Core {
         if !slot.is_idle() {
             return;
         }
-        let limit = self.config.tasks_per_worker_max;
-        if limit > 0 && slot.sent >= limit {
+        let (limit, context) = (self.config.tasks_per_worker_max, slot.context);
+        let is_used_up = limit > 0 && slot.sent >= limit;
+        if is_used_up || (slot.is_leaving && slot.holder == NONE) {
             self.retire(place, port);
-        } else if self.deep_slots > 0 && self.ready_count() == 0 && self.is_usable(place) {
-            self.steal_from_busiest(2 * self.wake_cost_ns(), port);
+        } else if self.deep_slots > 0 && !self.is_ready_for(context) && self.serves(place, context)
+        {
+            self.steal_from_busiest(context, 2 * self.wake_cost_ns(), port);
         }
-        if self.ready_count() > 0 {
+        if self.ready_count() + self.contexts.waiting() > 0 {
             // Others may have its core.
             self.pump(port);
         }
@@ -33,15 +38,26 @@ impl Core {
 
     /// Whether a worker idles while something waits behind what another one runs.
     pub(crate) fn may_steal(&self) -> bool {
-        let has_more = |slot: &Slot| slot.has_more();
-        self.deep_slots > 0
-            && ((self.live_slots().iter().any(has_more) && self.has_idle_worker())
-                || self.has_strayed())
+        self.deep_slots > 0 && (self.has_idle_beside_busy() || self.has_strayed())
     }
 
-    /// Takes half of what waits at the busiest worker, if that is worth a wake-up.
-    fn steal_from_busiest(&mut self, least_ns: u64, port: &mut impl Port) {
+    fn has_idle_beside_busy(&self) -> bool {
+        if self.contexts.is_empty() {
+            return self.live_slots().iter().any(Slot::has_more) && self.has_idle_worker(PLAIN);
+        }
+        let busy = self.live_slots().iter().filter(|slot| slot.has_more());
+        busy.map(|slot| slot.context).any(|context| self.has_idle_worker(context))
+    }
+
+    /// Whether tasks are ready that an idle worker with a context can begin.
+    fn is_ready_for(&self, context: ContextId) -> bool {
+        if context == PLAIN { self.ready_count() > 0 } else { self.contexts.waits(context) }
+    }
+
+    /// Takes half of what waits at the busiest worker with a context, if that is worth a wake-up.
+    fn steal_from_busiest(&mut self, context: ContextId, least_ns: u64, port: &mut impl Port) {
         let busiest = (0..self.live_end)
+            .filter(|&place| self.slots[place].context == context)
             .filter(|&place| self.is_worth_stealing_from(place, least_ns))
             .max_by_key(|&place| self.slots[place].backlog_ns);
         if let Some(victim) = busiest {
@@ -63,20 +79,29 @@ impl Core {
         if self.has_ready() {
             self.pump(port);
         }
-        if self.deep_slots > 0 && !self.has_ready() && self.has_idle_worker() {
-            self.steal_from_busiest(2 * self.config.wake_cost_ns, port);
+        self.steal_for_idle(PLAIN, port);
+        if !self.contexts.is_empty() {
+            self.contexts.known().into_iter().for_each(|one| self.steal_for_idle(one, port));
         }
         self.is_caller_waiting = false;
+    }
+
+    fn steal_for_idle(&mut self, context: ContextId, port: &mut impl Port) {
+        if self.deep_slots > 0 && !self.waits(context) && self.has_idle_worker(context) {
+            self.steal_from_busiest(context, 2 * self.config.wake_cost_ns, port);
+        }
     }
 
     /// Takes what waits behind a long task, and half of what waits elsewhere, as long as there are
     /// idle workers.
     pub(crate) fn steal_from_long(&mut self, port: &mut impl Port) {
         for victim in 0..self.live_end {
-            if self.deep_slots == 0 || self.ready_count() > 0 || !self.has_idle_worker() {
+            if self.deep_slots == 0 {
                 return;
             }
-            if !self.slots[victim].has_more() {
+            let context = self.slots[victim].context;
+            let may_give = self.slots[victim].has_more() && !self.is_ready_for(context);
+            if !may_give || !self.has_idle_worker(context) {
                 continue;
             }
             let is_long = self.runs_long(&port.progress(slot_id(victim)));

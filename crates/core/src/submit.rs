@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use gristmill_wire::{FunctionId, TaskId};
+use gristmill_wire::{ContextId, FunctionId, TaskId};
 use thiserror::Error;
 
+use crate::contexts::PLAIN;
 use crate::estimate::Estimate;
 use crate::machine::Phase;
 use crate::options::{Extra, Origin, TaskOptions};
@@ -62,6 +63,17 @@ pub enum SubmitError {
         /// How much there is.
         all: u64,
     },
+    /// The context that it names was not defined, or was forgotten.
+    #[error("the context {} is not known", context.0)]
+    UnknownContext {
+        /// Which.
+        context: ContextId,
+    },
+    /// A task in a context needs more than a worker, which the context's workers do not have.
+    #[error(
+        "a task in a context cannot ask for cores, memory or GPUs of its own: its context does"
+    )]
+    DemandInContext,
     /// A parent's id is not valid: its future was dropped.
     #[error("{parent}, whose result is an argument, is not known any more")]
     UnknownParent {
@@ -80,6 +92,8 @@ impl SubmitError {
             Self::Broken(_) => "submit_broken",
             Self::Poisoned(_) => "submit_poisoned",
             Self::TooMuch { .. } => "submit_too_much",
+            Self::UnknownContext { .. } => "submit_unknown_context",
+            Self::DemandInContext => "submit_demand_in_context",
             Self::UnknownParent { .. } => "submit_unknown_parent",
         }
     }
@@ -181,8 +195,7 @@ impl Core {
             self.drop_payload(&submission.payload);
             return Err(SubmitError::UnknownParent { parent });
         }
-        if let Some(error) = submission.options.and_then(|one| self.check_demand(&one.demand).err())
-        {
+        if let Some(error) = submission.options.and_then(|one| self.check_options(one).err()) {
             self.drop_payload(&submission.payload);
             return Err(error);
         }
@@ -211,6 +224,18 @@ impl Core {
         }
         self.pump(port);
         Ok(id)
+    }
+
+    /// Whether a task could run here if nothing else did.
+    fn check_options(&self, options: &TaskOptions) -> Result<(), SubmitError> {
+        let TaskOptions { context, demand, .. } = *options;
+        if !self.knows_context(context) {
+            return Err(SubmitError::UnknownContext { context });
+        }
+        if self.config.workers > 0 && context != PLAIN && !demand.is_none() {
+            return Err(SubmitError::DemandInContext);
+        }
+        self.check_demand(&demand)
     }
 
     /// Makes the edges; `sequence` counts the unfinished parents. Stops at a parent that did not

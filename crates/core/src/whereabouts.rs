@@ -1,7 +1,8 @@
 //! Where a task is, and what it waits for: for humans who ask why it does not run.
 
-use gristmill_wire::{Demand, PeerId, SlotId, TaskId};
+use gristmill_wire::{ContextId, Demand, PeerId, SlotId, TaskId};
 
+use crate::contexts::PLAIN;
 use crate::task::State;
 use crate::{Core, NONE, Status};
 
@@ -28,6 +29,15 @@ pub enum Whereabouts {
         ahead: usize,
         /// Somebody has it all, if nobody else needed it.
         is_there: bool,
+    },
+    /// It waits for a worker with its context.
+    InContext {
+        /// Which.
+        context: ContextId,
+        /// Tasks in it that come before.
+        ahead: usize,
+        /// Workers that have it.
+        workers: u32,
     },
     /// It waits for a worker, in the queue of the one whose task submitted it.
     Nested {
@@ -78,6 +88,13 @@ impl Core {
                 let is_there = self.config.workers > 0 || self.has_able_peer(&demand);
                 let ahead = before.take_while(|&one| one != index).count();
                 Whereabouts::Demanding { demand, ahead, is_there }
+            }
+            State::Ready if self.context_of(index) != PLAIN => {
+                let context = self.context_of(index);
+                let before = self.contexts.in_order(&self.tasks, Some(context)).into_iter();
+                let ahead = before.take_while(|&one| one != index).count();
+                let workers = self.workers_with(context).0;
+                Whereabouts::InContext { context, ahead, workers }
             }
             State::Ready => {
                 let before = self.ready.in_order(&self.tasks).into_iter();

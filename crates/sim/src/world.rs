@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use gristmill_core::{
-    Attempt, Budgets, Config, Dispatch, KillReason, Payload, Port, Progress, Sent, SlotId, Status,
-    TakeBack, TaskId,
+    Attempt, Budgets, Config, ContextId, Dispatch, KillReason, Payload, Port, Progress, Sent,
+    SlotId, Status, TakeBack, TaskId,
 };
 
 use gristmill_wire::{BatchCalls, Demand, Equipment, TaskFlags, Verdict};
@@ -317,7 +317,7 @@ impl Port for World {
         self.log(|| format!("kill {slot}: {why:?}"));
     }
 
-    fn spawn(&mut self, slot: SlotId) {
+    fn spawn(&mut self, slot: SlotId, _: ContextId) {
         let worker = self.worker(slot);
         assert!(!worker.is_up && !worker.is_starting, "a slot has one process");
         worker.restart();

@@ -133,6 +133,8 @@ impl Core {
         let mut left = count as usize;
         let mut waiting = self.demands.queue.last(&self.tasks, left);
         waiting.append(&mut self.ready.last(&self.tasks, left - waiting.len()));
+        let in_contexts = self.contexts.in_order(&self.tasks, None);
+        waiting.extend(in_contexts.into_iter().rev().take(left - waiting.len()));
         for index in waiting {
             if !self.is_child(index) {
                 self.unlist(index);

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use gristmill_core::{
-    AnswerOutcome, Attempt, Config, Core, Dispatch, Epoch, Errand, FunctionId, Holders, KillReason,
-    Loss, LossCause, Origin, Payload, PayloadRef, PeerId, Port, Progress, Sent, SlotId, Status,
-    Submission, SubmitError, TakeBack, TaskId, TaskOptions,
+    AnswerOutcome, Attempt, Config, ContextId, Core, Dispatch, Epoch, Errand, FunctionId, Holders,
+    KillReason, Loss, LossCause, Origin, Payload, PayloadRef, PeerId, Port, Progress, Sent, SlotId,
+    Status, Submission, SubmitError, TakeBack, TaskId, TaskOptions,
 };
 use gristmill_wire::{AnswerFrame, BatchCalls, PayloadKind, Span, TaskFlags, Temperature, Verdict};
 
@@ -38,6 +38,8 @@ pub struct Rings {
     pub sent: Vec<Sending>,
     pub finished: Vec<(TaskId, Status)>,
     pub spawned: Vec<u16>,
+    /// The contexts of those, in the same order.
+    pub contexts: Vec<ContextId>,
     pub retired: Vec<u16>,
     pub killed: Vec<u16>,
     pub interrupted: Vec<(u16, u64)>,
@@ -135,8 +137,9 @@ impl Port for Rings {
         self.killed.push(slot.0);
     }
 
-    fn spawn(&mut self, slot: SlotId) {
+    fn spawn(&mut self, slot: SlotId, context: ContextId) {
         self.spawned.push(slot.0);
+        self.contexts.push(context);
         self.next[usize::from(slot.0)] = 0;
         self.progress[usize::from(slot.0)] = Progress::default();
     }

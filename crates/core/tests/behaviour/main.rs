@@ -5,6 +5,7 @@ mod affording;
 mod balancing;
 mod batching;
 mod cancelling;
+mod contexts;
 mod demanding;
 mod ending;
 mod fake;

@@ -5,8 +5,8 @@ use gristmill_client::{
     LinkHome, LinkPort, LinkWork, Links, NewLink, Parts, PeerNews, Sending, is_guest,
 };
 use gristmill_core::{
-    Attempt, Config, Core, Dispatch, Errand, FunctionId, KillReason, Payload, PeerId, Port,
-    Progress, Sent, SlotId, Status, TakeBack, TaskId,
+    Attempt, Config, ContextId, Core, Dispatch, Errand, FunctionId, KillReason, Payload, PeerId,
+    Port, Progress, Sent, SlotId, Status, TakeBack, TaskId,
 };
 use gristmill_sync::clock::TickScale;
 use gristmill_wire::FrameError;
@@ -261,7 +261,7 @@ impl Port for Lanes {
         self.workers.kill(slot);
     }
 
-    fn spawn(&mut self, slot: SlotId) {
+    fn spawn(&mut self, slot: SlotId, _: ContextId) {
         self.workers.spawn(slot);
     }
 

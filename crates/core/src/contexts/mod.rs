@@ -1,0 +1,302 @@
+//! Contexts: workers that keep what functions need, so that it is set up once and not with each call.
+//!
+//! A worker has one context for as long as it lives, or none. A task that names a context runs on workers that have it, and
+//! waits in the context's own queue; every other task runs on workers without one. Which contexts have how many workers
+//! follows what waits: see `deploy`. An engine without workers of its own sends such tasks to peers like any others.
+//! (Function contexts: Phung and others, "Accelerating Function-Centric Applications by Discovering, Distributing, and
+//! Retaining Reusable Context in Workflow Systems", sections 3.4 and 3.5.)
+
+mod deploy;
+mod fair;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gristmill_wire::ContextId;
+
+use crate::outcome::Content;
+use crate::port::Port;
+use crate::queue::ReadyQueue;
+use crate::slots::SlotState;
+use crate::starts::Starts;
+use crate::task::{State, TaskTable};
+use crate::{Core, NONE, StartFailure, Status};
+
+/// No context.
+pub(crate) const PLAIN: ContextId = ContextId(0);
+
+/// What a context asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContextOptions {
+    /// Workers that have it at the same time, at most.
+    pub workers_max: u16,
+}
+
+/// What is known of a context.
+#[derive(Debug)]
+pub(crate) struct Context {
+    options: ContextOptions,
+    queue: ReadyQueue,
+    /// Where the last record went.
+    current: usize,
+    starts: Starts,
+    /// One of its workers came up: others will too, and soon.
+    is_proven: bool,
+    /// Why nobody can have it; its tasks are refused.
+    failure: Option<Arc<StartFailure>>,
+    /// When a worker was asked for that has it.
+    served_at: u64,
+    /// Workers that came up with it.
+    deployments: u64,
+}
+
+/// All contexts.
+#[derive(Debug, Default)]
+pub(crate) struct Contexts {
+    table: BTreeMap<ContextId, Context>,
+    /// Tasks in their queues.
+    waiting: u64,
+    /// When workers were given out last; none: something waits since that did not then.
+    deployed_at: Option<u64>,
+    /// Somebody has too few workers, and nobody could give way then.
+    is_short: bool,
+    /// When a worker without a context was asked for.
+    plain_served_at: u64,
+}
+
+impl Contexts {
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// Tasks that wait for workers with a context.
+    #[inline]
+    pub const fn waiting(&self) -> u64 {
+        self.waiting
+    }
+
+    /// Whether tasks wait for workers with this one.
+    pub fn waits(&self, context: ContextId) -> bool {
+        self.table.get(&context).is_some_and(|one| !one.queue.is_empty())
+    }
+
+    /// Where the last record of a context went.
+    pub fn current(&self, context: ContextId) -> usize {
+        self.table.get(&context).map_or(0, |one| one.current)
+    }
+
+    /// The same, from now on.
+    pub fn set_current(&mut self, context: ContextId, slot: usize) {
+        if let Some(one) = self.table.get_mut(&context) {
+            one.current = slot;
+        }
+    }
+
+    /// A worker is asked for that has it.
+    pub fn note_served(&mut self, context: ContextId, now: u64) {
+        match self.table.get_mut(&context) {
+            Some(one) => one.served_at = now,
+            None => self.plain_served_at = now,
+        }
+    }
+
+    /// How its starts have gone.
+    pub fn starts(&mut self, context: ContextId) -> Option<&mut Starts> {
+        self.table.get_mut(&context).map(|one| &mut one.starts)
+    }
+
+    /// The tasks that wait for one context, or for any, in the order they would be sent.
+    pub fn in_order(&self, tasks: &TaskTable, only: Option<ContextId>) -> Vec<u32> {
+        let is_meant = |context: ContextId| only.is_none_or(|one| one == context);
+        let queues = self.table.iter().filter(|(context, _)| is_meant(**context));
+        queues.flat_map(|(_, one)| one.queue.in_order(tasks)).collect()
+    }
+
+    fn queue(&mut self, context: ContextId) -> &mut ReadyQueue {
+        &mut self.table.get_mut(&context).expect("a context outlives its tasks").queue
+    }
+
+    /// Puts a task behind the others, or in front.
+    pub fn push(
+        &mut self,
+        tasks: &mut TaskTable,
+        context: ContextId,
+        (priority, index): (i32, u32),
+        is_first: bool,
+    ) {
+        self.waiting += 1;
+        let queue = self.queue(context);
+        let is_new = queue.is_empty();
+        if is_first {
+            queue.push_front(tasks, priority, index);
+        } else {
+            queue.push_back(tasks, priority, index);
+        }
+        if is_new {
+            self.deployed_at = None;
+        }
+    }
+
+    /// Takes the first task of a context.
+    pub fn pop(&mut self, tasks: &mut TaskTable, context: ContextId) -> Option<u32> {
+        let index = self.queue(context).pop_front(tasks)?;
+        self.waiting -= 1;
+        Some(index)
+    }
+
+    /// Takes a task out.
+    pub fn remove(
+        &mut self,
+        tasks: &mut TaskTable,
+        context: ContextId,
+        (priority, index): (i32, u32),
+    ) {
+        self.queue(context).remove(tasks, priority, index);
+        self.waiting -= 1;
+    }
+
+    /// When the first of the pauses ends that tasks wait for.
+    pub fn next_start(&self, now: u64) -> Option<u64> {
+        let waiting = self.table.values().filter(|one| !one.queue.is_empty());
+        waiting.filter_map(|one| one.starts.pause_after(now)).min()
+    }
+
+    /// All of them.
+    pub fn known(&self) -> Vec<ContextId> {
+        self.table.keys().copied().collect()
+    }
+
+    /// Those that somebody waits for.
+    fn wanted(&self) -> Vec<ContextId> {
+        let wanted = self.table.iter().filter(|(_, one)| !one.queue.is_empty());
+        wanted.map(|(&context, _)| context).collect()
+    }
+}
+
+impl Core {
+    /// Makes a context known: tasks may name it. One that is known keeps what it has.
+    ///
+    /// # Panics
+    /// It is the number of none.
+    pub fn define_context(&mut self, context: ContextId, options: ContextOptions) {
+        assert!(context != PLAIN, "0 is no context");
+        let new = || Context {
+            options,
+            queue: ReadyQueue::new(),
+            current: 0,
+            starts: Starts::default(),
+            is_proven: false,
+            failure: None,
+            served_at: 0,
+            deployments: 0,
+        };
+        self.contexts.table.entry(context).or_insert_with(new);
+    }
+
+    /// No task names a context any more, nor will: its workers leave.
+    pub fn forget_context(&mut self, context: ContextId, now: u64, port: &mut impl Port) {
+        self.now = now;
+        let Some(forgotten) = self.contexts.table.remove(&context) else { return };
+        debug_assert!(forgotten.queue.is_empty(), "a context outlives its tasks");
+        for place in 0..self.live_end {
+            if self.slots[place].context == context {
+                self.send_worker_away(place, port);
+            }
+        }
+    }
+
+    /// Why workers cannot have a context.
+    #[must_use]
+    pub fn context_failure(&self, context: ContextId) -> Option<&StartFailure> {
+        self.contexts.table.get(&context)?.failure.as_deref()
+    }
+
+    /// How many workers came up with a context so far.
+    #[must_use]
+    pub fn deployments(&self, context: ContextId) -> u64 {
+        self.contexts.table.get(&context).map_or(0, |one| one.deployments)
+    }
+
+    /// The context whose workers a task needs; that of none if it may run anywhere here.
+    #[inline]
+    pub(crate) fn context_of(&self, index: u32) -> ContextId {
+        let extra = self.tasks[index].extra;
+        if extra == NONE || self.config.workers == 0 {
+            return PLAIN;
+        }
+        self.extras[extra].context
+    }
+
+    /// Whether a task may name a context.
+    pub(crate) fn knows_context(&self, context: ContextId) -> bool {
+        context == PLAIN || self.config.workers == 0 || self.contexts.table.contains_key(&context)
+    }
+
+    /// Sends what waits for workers with a context as far as they have room, and asks for more of them.
+    pub(crate) fn pump_contexts(&mut self, port: &mut impl Port) {
+        for context in self.contexts.wanted() {
+            if let Some(failure) = self.contexts.table[&context].failure.clone() {
+                self.refuse_context(context, &failure, port);
+            }
+            while self.contexts.waits(context)
+                && let Some(slot) = self.choose(context, port)
+            {
+                self.send_first(slot, port);
+            }
+        }
+    }
+
+    /// Ends the tasks that wait for a context that nobody can have.
+    fn refuse_context(
+        &mut self,
+        context: ContextId,
+        failure: &Arc<StartFailure>,
+        port: &mut impl Port,
+    ) {
+        while let Some(index) = self.contexts.pop(&mut self.tasks, context) {
+            self.tasks[index].state = State::Loose;
+            self.finish(index, Status::Refused, Content::Start(Arc::clone(failure)), port);
+        }
+    }
+
+    /// A worker with a context is up.
+    pub(crate) fn context_came_up(&mut self, context: ContextId) {
+        if let Some(one) = self.contexts.table.get_mut(&context) {
+            one.starts.succeed();
+            one.is_proven = true;
+            one.deployments += 1;
+        }
+    }
+
+    /// A worker with a context did not come up. After a permanent failure, or several in a row, nobody can have it.
+    pub(crate) fn context_failed(&mut self, context: ContextId, failure: StartFailure) {
+        let Some(one) = self.contexts.table.get_mut(&context) else { return };
+        let rounds = one.starts.fail(self.now, &self.config);
+        let has_live = self.slots.iter().any(|slot| {
+            slot.context == context
+                && !matches!(slot.state, SlotState::Absent | SlotState::Starting)
+        });
+        if (failure.permanent || rounds >= self.config.start_failures_max) && !has_live {
+            one.failure = Some(Arc::new(failure));
+        }
+    }
+
+    /// Asserts what must hold of contexts between calls.
+    pub(crate) fn audit_contexts(&self) {
+        let queues = self.contexts.table.values().map(|one| u64::from(one.queue.len()));
+        assert_eq!(queues.sum::<u64>(), self.contexts.waiting, "queues of contexts");
+        for slot in &self.slots {
+            assert!(slot.state != SlotState::Absent || slot.context == PLAIN, "nobody is there");
+        }
+        for (&context, one) in &self.contexts.table {
+            let waits = !one.queue.is_empty();
+            assert!(!waits || one.failure.is_none(), "what nobody can have is not waited for");
+            assert!(
+                !waits || self.has_no_core_left() || !self.has_idle_worker(context),
+                "nothing waits beside an idle worker with its context"
+            );
+        }
+    }
+}

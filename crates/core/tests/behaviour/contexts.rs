@@ -1,0 +1,225 @@
+//! Workers that keep what functions need.
+
+use gristmill_core::{
+    Config, ContextId, ContextOptions, Origin, Outcome, SlotId, StartFailure, Status, SubmitError,
+    TaskId, TaskOptions, Whereabouts,
+};
+use gristmill_wire::Demand;
+use gristmill_wire::Verdict::Returned;
+
+use crate::fake::{Engine, engine, engine_with};
+
+const MODEL: ContextId = ContextId(1);
+const OTHER: ContextId = ContextId(2);
+
+fn define(engine: &mut Engine, context: ContextId) {
+    engine.core.define_context(context, ContextOptions { workers_max: u16::MAX });
+}
+
+fn submit_in(engine: &mut Engine, context: ContextId) -> TaskId {
+    engine.submit_with(TaskOptions { context, ..TaskOptions::default() })
+}
+
+/// Workers that were asked to leave do, and those that were asked for come up, until nothing changes.
+fn settle(engine: &mut Engine) {
+    loop {
+        let retired = std::mem::take(&mut engine.port.retired);
+        let spawned = std::mem::take(&mut engine.port.spawned);
+        if retired.is_empty() && spawned.is_empty() {
+            return;
+        }
+        retired.into_iter().for_each(|slot| engine.lose(slot));
+        spawned.into_iter().for_each(|slot| engine.up(slot));
+    }
+}
+
+/// An engine whose workers have settled and that knows both contexts.
+fn with_contexts(workers: u16) -> Engine {
+    let mut engine = engine(workers);
+    engine.port.spawned.clear();
+    engine.port.contexts.clear();
+    define(&mut engine, MODEL);
+    define(&mut engine, OTHER);
+    engine
+}
+
+/// Lets the running tasks end, and time pass, until all are final.
+fn run_all(engine: &mut Engine, tasks: &[TaskId]) {
+    for _ in 0..1_000 {
+        settle(engine);
+        let sent: Vec<TaskId> = engine.port.sent.iter().map(|one| one.task).collect();
+        for task in sent {
+            let _outcome = engine.answer(task, Returned);
+        }
+        engine.pass(1_000_000);
+        if tasks.iter().all(|&task| engine.status(task).is_some()) {
+            return;
+        }
+    }
+    panic!("tasks wait: {:?}", engine.core.stats());
+}
+
+#[test]
+fn a_task_runs_on_a_worker_that_has_its_context() {
+    let mut engine = with_contexts(2);
+    let task = submit_in(&mut engine, MODEL);
+    assert_eq!((engine.port.retired.len(), engine.is_sent(task)), (1, false), "one gives way");
+    assert!(matches!(
+        engine.core.whereabouts(task),
+        Whereabouts::InContext { context: MODEL, ahead: 0, workers: 0 }
+    ));
+    settle(&mut engine);
+    assert_eq!(engine.port.contexts, [MODEL]);
+    assert!(engine.is_sent(task));
+    let plain = engine.submit();
+    assert_ne!(engine.record(plain).slot, engine.record(task).slot);
+    let _outcome = engine.answer(task, Returned);
+    let again = submit_in(&mut engine, MODEL);
+    assert!(engine.is_sent(again), "at once");
+    assert_eq!(engine.core.deployments(MODEL), 1);
+}
+
+#[test]
+fn a_context_gets_more_workers_once_it_is_known_to_come_up() {
+    let mut engine = with_contexts(4);
+    let tasks: Vec<_> = (0..40).map(|_| submit_in(&mut engine, MODEL)).collect();
+    assert_eq!(engine.port.retired.len(), 1, "the first one shows whether it can be had");
+    settle(&mut engine);
+    engine.pass(10_000_000);
+    settle(&mut engine);
+    assert_eq!(engine.core.deployments(MODEL), 4);
+    run_all(&mut engine, &tasks);
+    let plain = engine.submit();
+    run_all(&mut engine, &[plain]);
+}
+
+#[test]
+fn a_context_has_no_more_workers_than_it_may() {
+    let mut engine = with_contexts(4);
+    let context = ContextId(3);
+    engine.core.define_context(context, ContextOptions { workers_max: 2 });
+    let tasks: Vec<_> = (0..40).map(|_| submit_in(&mut engine, context)).collect();
+    run_all(&mut engine, &tasks);
+    assert_eq!(engine.core.deployments(context), 2);
+}
+
+#[test]
+fn contexts_take_turns_where_there_are_more_of_them_than_workers() {
+    let mut engine = with_contexts(1);
+    let mut tasks = Vec::new();
+    for _ in 0..2_000 {
+        tasks.push(submit_in(&mut engine, MODEL));
+        tasks.push(submit_in(&mut engine, OTHER));
+    }
+    tasks.push(engine.submit());
+    run_all(&mut engine, &tasks);
+    assert!(engine.core.deployments(MODEL) < 20, "a context is worth its start");
+}
+
+#[test]
+fn a_context_that_cannot_be_had_costs_its_own_tasks_only() {
+    let mut engine = with_contexts(2);
+    let (doomed, fine) = (submit_in(&mut engine, MODEL), submit_in(&mut engine, OTHER));
+    let plain = engine.submit();
+    for slot in std::mem::take(&mut engine.port.retired) {
+        engine.lose(slot);
+    }
+    let place = engine.port.contexts.iter().position(|&one| one == MODEL).unwrap();
+    let slot = engine.port.spawned.remove(place);
+    let failure = StartFailure { text: "no weights".into(), permanent: true, is_expiry: false };
+    engine.core.slot_failed(SlotId(slot), failure, engine.now, &mut engine.port);
+    assert_eq!(engine.status(doomed), Some(Status::Refused));
+    let view = engine.core.task(doomed).unwrap();
+    let Some(Outcome::StartFailed(failure)) = view.outcome else { panic!("{:?}", view.outcome) };
+    assert_eq!(&*failure.text, "no weights");
+    let late = submit_in(&mut engine, MODEL);
+    assert_eq!(engine.status(late), Some(Status::Refused));
+    run_all(&mut engine, &[fine, plain]);
+    assert!(engine.core.failure().is_none());
+}
+
+#[test]
+fn a_context_that_dies_while_it_starts_is_tried_again_a_few_times() {
+    let mut engine = with_contexts(1);
+    let task = submit_in(&mut engine, MODEL);
+    for slot in std::mem::take(&mut engine.port.retired) {
+        engine.lose(slot);
+    }
+    for _ in 0..100 {
+        let first = engine.port.contexts.len() - engine.port.spawned.len();
+        let contexts = engine.port.contexts[first..].to_vec();
+        for (slot, context) in std::mem::take(&mut engine.port.spawned).into_iter().zip(contexts) {
+            if context == MODEL { engine.lose(slot) } else { engine.up(slot) }
+        }
+        for slot in std::mem::take(&mut engine.port.retired) {
+            engine.lose(slot);
+        }
+        engine.pass(10_000_000_000);
+    }
+    assert_eq!(engine.status(task), Some(Status::Refused));
+    let tries = engine.port.contexts.iter().filter(|&&context| context == MODEL).count();
+    assert_eq!(tries, 5);
+    let plain = engine.submit();
+    run_all(&mut engine, &[plain]);
+}
+
+#[test]
+fn a_lost_worker_is_replaced_by_one_with_the_same_context() {
+    let mut engine = with_contexts(1);
+    let tasks = [submit_in(&mut engine, MODEL), submit_in(&mut engine, MODEL)];
+    settle(&mut engine);
+    engine.start(tasks[0]);
+    engine.lose(0);
+    assert_eq!(engine.status(tasks[0]), Some(Status::Lost));
+    engine.pass(100_000_000);
+    settle(&mut engine);
+    assert_eq!(engine.port.contexts, [MODEL, MODEL]);
+    assert!(engine.is_sent(tasks[1]), "it had not started");
+}
+
+#[test]
+fn what_nobody_knows_or_a_context_cannot_give_is_refused_at_once() {
+    let mut engine = with_contexts(2);
+    let unknown = TaskOptions { context: ContextId(9), ..TaskOptions::default() };
+    let demand = Demand { cores: 2, ..Demand::NONE };
+    let wide = TaskOptions { context: MODEL, demand, ..TaskOptions::default() };
+    let mut submit = |options| engine.submit_as(&[], Some(options), Origin::External).unwrap_err();
+    assert_eq!(submit(unknown), SubmitError::UnknownContext { context: ContextId(9) });
+    assert_eq!(submit(wide), SubmitError::DemandInContext);
+}
+
+#[test]
+fn the_workers_of_a_forgotten_context_leave() {
+    let mut engine = with_contexts(2);
+    let task = submit_in(&mut engine, MODEL);
+    settle(&mut engine);
+    let slot = engine.record(task).slot;
+    let _outcome = engine.answer(task, Returned);
+    engine.core.release(task);
+    engine.core.forget_context(MODEL, engine.now, &mut engine.port);
+    assert_eq!(engine.port.retired, [slot]);
+    settle(&mut engine);
+    let tasks: Vec<_> = (0..4).map(|_| engine.submit()).collect();
+    run_all(&mut engine, &tasks);
+}
+
+#[test]
+fn a_task_waits_for_one_in_another_context() {
+    let config = Config { workers: 1, spare_max: 1, ..Config::default() };
+    let mut engine = engine_with(config);
+    engine.port.spawned.clear();
+    define(&mut engine, MODEL);
+    let parent = engine.submit();
+    engine.start(parent);
+    let slot = engine.core.task(parent).unwrap().slot.unwrap();
+    let options = TaskOptions { context: MODEL, ..TaskOptions::default() };
+    let origin = Origin::Nested { slot, parent };
+    let child = engine.submit_as(&[], Some(options), origin).unwrap();
+    engine.core.waiting(slot, parent, true, engine.now, &mut engine.port);
+    settle(&mut engine);
+    assert_eq!(engine.record(child).slot, 1, "a spare has it");
+    let _outcome = engine.answer(child, Returned);
+    engine.core.waiting(slot, parent, false, engine.now, &mut engine.port);
+    let _outcome = engine.answer(parent, Returned);
+    assert_eq!(engine.status(parent), Some(Status::Succeeded));
+}
