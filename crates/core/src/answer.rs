@@ -96,9 +96,7 @@ impl Core {
         if !frame.verdict.has_started() {
             return Run::default();
         }
-        let task = &self.tasks[index];
-        let slot = usize::from(task.slot);
-        self.note_fruit(slot);
+        self.note_fruit(usize::from(self.tasks[index].slot));
         let task = &self.tasks[index];
         self.counts.busy_ticks += frame.ran.ticks();
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]

@@ -43,8 +43,9 @@ impl Core {
         if !is_sent {
             self.tasks[index].state = State::Ready;
             self.ready.push_back(&mut self.tasks, 0, index);
+            self.contexts.note_ready();
         }
-        if !is_sent && self.waiting_slots > 0 {
+        if !is_sent && (self.waiting_slots > 0 || self.is_deployment_due()) {
             // Perhaps no worker is left that could begin it.
             self.pump(port);
         } else if self.absent_slots > 0 {
@@ -247,18 +248,32 @@ impl Core {
 
     /// Puts a task that is in no list and needs nothing behind the others.
     pub(crate) fn make_ready(&mut self, index: u32) {
+        self.queue_fresh(index, false);
+    }
+
+    /// Puts a task that was placed before in front of the others.
+    pub(crate) fn make_ready_first(&mut self, index: u32) {
+        self.queue_fresh(index, true);
+    }
+
+    fn queue_fresh(&mut self, index: u32, is_first: bool) {
         self.has_fresh = true;
+        self.contexts.note_ready();
         if self.is_demanding(index) {
-            return self.queue_demanding(index, false);
+            return self.queue_demanding(index, is_first);
         }
-        if let Some(slot) = self.nested_slot(index) {
-            self.tasks[index].state = State::Nested;
-            self.tasks[index].slot = slot_id(slot).0;
-            self.slots[slot].nested.push_back(&mut self.tasks, index);
-            self.nested_ready += 1;
-            return;
+        let Some(slot) = self.nested_slot(index) else {
+            return self.queue_ready(index, is_first);
+        };
+        self.tasks[index].state = State::Nested;
+        self.tasks[index].slot = slot_id(slot).0;
+        let nested = &mut self.slots[slot].nested;
+        if is_first {
+            nested.push_front(&mut self.tasks, index);
+        } else {
+            nested.push_back(&mut self.tasks, index);
         }
-        self.queue_ready(index, false);
+        self.nested_ready += 1;
     }
 
     /// Puts a ready task into the queue that it belongs to, behind the others or in front.
@@ -272,22 +287,6 @@ impl Core {
         } else {
             self.ready.push_back(&mut self.tasks, priority, index);
         }
-    }
-
-    /// Puts a task that was placed before in front of the others.
-    pub(crate) fn make_ready_first(&mut self, index: u32) {
-        self.has_fresh = true;
-        if self.is_demanding(index) {
-            return self.queue_demanding(index, true);
-        }
-        if let Some(slot) = self.nested_slot(index) {
-            self.tasks[index].state = State::Nested;
-            self.tasks[index].slot = slot_id(slot).0;
-            self.slots[slot].nested.push_front(&mut self.tasks, index);
-            self.nested_ready += 1;
-            return;
-        }
-        self.queue_ready(index, true);
     }
 
     /// Sends what is ready as far as there is room, and asks for workers if it is not enough.

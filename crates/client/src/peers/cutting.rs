@@ -15,13 +15,13 @@ pub(super) struct Cut {
 /// Cuts a chunk of at most `size` bytes off whole messages, of the first of which only the last `amid` bytes may be there.
 pub(super) fn cut(out: &[u8], amid: usize, size: usize) -> Cut {
     if (1..=size).contains(&amid) {
-        return Cut { end: amid.min(out.len()), amid: 0 };
+        return Cut { end: amid, amid: 0 };
     }
     if out.len() <= size {
         return Cut { end: out.len(), amid: 0 };
     }
     let (mut end, mut next) = (0, amid);
-    let mut messages = Messages::new(&out[amid.min(out.len())..]);
+    let mut messages = Messages::new(&out[amid..]);
     while next <= size {
         end = next;
         if messages.next().is_none() {

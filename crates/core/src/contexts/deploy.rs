@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use gristmill_wire::ContextId;
 
 use super::fair::divide;
-use super::{Context, PLAIN};
+use super::{Context, Contexts, PLAIN};
 use crate::machine::Phase;
 use crate::port::Port;
 use crate::slots::{Slot, SlotState};
@@ -50,24 +50,29 @@ impl Core {
     /// Gives the places of workers to those that have something to do.
     pub(crate) fn deploy(&mut self, port: &mut impl Port) {
         self.contexts.deployed_at = Some(self.now);
+        self.contexts.has_news = false;
         let mut pools = self.pools();
         self.fill_places(&mut pools, port);
         self.fill_spares(&pools, port);
         self.contexts.is_short = !self.make_way(&pools, port);
     }
 
-    /// When [`Core::poll`] should look whether somebody can give way.
+    /// When somebody is to be looked for who gives way: soon after something has become ready, and now and then while
+    /// nobody can.
     pub(crate) fn next_deployment(&self) -> Option<u64> {
-        let pause_ns = self.config.context_tenure_ns / 10;
-        let is_short = self.contexts.is_short && self.has_ready();
-        is_short.then(|| self.contexts.deployed_at.unwrap_or(0).saturating_add(pause_ns))
+        let Contexts { deployed_at, has_news, is_short, .. } = self.contexts;
+        let pause_ns = match (has_news, is_short) {
+            _ if self.contexts.is_empty() || !self.has_ready() => return None,
+            (true, _) => self.config.recheck_ns,
+            (false, true) => self.config.context_tenure_ns / 10,
+            (false, false) => return None,
+        };
+        Some(deployed_at.map_or(0, |at| at.saturating_add(pause_ns)))
     }
 
-    /// Whether something waits, and nobody has looked lately who gets how many workers.
+    /// Whether that is to be now.
     pub(crate) fn is_deployment_due(&self) -> bool {
-        let is_old = |at: u64| at.saturating_add(self.config.recheck_ns) <= self.now;
-        let waits = !self.contexts.is_empty() && self.has_ready();
-        waits && self.contexts.deployed_at.is_none_or(is_old)
+        self.next_deployment().is_some_and(|due| due <= self.now)
     }
 
     fn pools(&self) -> Vec<Pool> {

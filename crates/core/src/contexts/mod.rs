@@ -56,8 +56,10 @@ pub(crate) struct Contexts {
     table: BTreeMap<ContextId, Context>,
     /// Tasks in their queues.
     waiting: u64,
-    /// When workers were given out last; none: something waits since that did not then.
+    /// When workers were given out last.
     deployed_at: Option<u64>,
+    /// Something has become ready since.
+    has_news: bool,
     /// Somebody has too few workers, and nobody could give way then.
     is_short: bool,
     /// When a worker without a context was asked for.
@@ -75,6 +77,12 @@ impl Contexts {
     #[inline]
     pub const fn waiting(&self) -> u64 {
         self.waiting
+    }
+
+    /// A task has become ready: somebody may have to give way for it.
+    #[inline]
+    pub fn note_ready(&mut self) {
+        self.has_news = !self.is_empty();
     }
 
     /// Whether tasks wait for workers with this one.
@@ -128,14 +136,10 @@ impl Contexts {
     ) {
         self.waiting += 1;
         let queue = self.queue(context);
-        let is_new = queue.is_empty();
         if is_first {
             queue.push_front(tasks, priority, index);
         } else {
             queue.push_back(tasks, priority, index);
-        }
-        if is_new {
-            self.deployed_at = None;
         }
     }
 

@@ -207,8 +207,10 @@ impl Core {
         let is_alone = peer.in_flight.len <= 1;
         let gives_back = matches!(end, PeerEnd::Unstarted);
         let is_stuck = peer.is_stuck || !(is_asked_for || peer.is_recalled);
-        peer.is_stuck = gives_back && !is_alone && is_stuck;
-        self.peers.settle(place, &self.config);
+        let was_stuck = std::mem::replace(&mut peer.is_stuck, gives_back && !is_alone && is_stuck);
+        if peer.is_stuck != was_stuck {
+            self.peers.settle(place, &self.config);
+        }
     }
 
     fn peer_answered_badly(

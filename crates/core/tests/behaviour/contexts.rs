@@ -104,6 +104,35 @@ fn a_context_has_no_more_workers_than_it_may() {
 }
 
 #[test]
+fn a_plain_task_gets_a_place_back_that_a_context_has_without_need() {
+    let mut engine = with_contexts(1);
+    let task = submit_in(&mut engine, MODEL);
+    settle(&mut engine);
+    let _outcome = engine.answer(task, Returned);
+    engine.now += 1_000_000_000;
+    let plain = engine.submit();
+    assert_eq!(engine.port.retired, [0], "at once");
+    settle(&mut engine);
+    assert!(engine.is_sent(plain));
+}
+
+#[test]
+fn somebody_looks_again_after_work_that_came_just_after_the_last_look() {
+    let mut engine = with_contexts(1);
+    let task = submit_in(&mut engine, MODEL);
+    settle(&mut engine);
+    let _outcome = engine.answer(task, Returned);
+    let plain = engine.submit();
+    assert!(engine.port.retired.is_empty(), "the last look was just now");
+    let wake = engine.core.next_wake(engine.now).expect("there is work, and an idle worker");
+    engine.now = wake;
+    engine.core.poll(wake, &mut engine.port);
+    assert_eq!(engine.port.retired, [0]);
+    settle(&mut engine);
+    assert!(engine.is_sent(plain));
+}
+
+#[test]
 fn contexts_take_turns_where_there_are_more_of_them_than_workers() {
     let mut engine = with_contexts(1);
     let mut tasks = Vec::new();

@@ -133,7 +133,7 @@ impl Link {
             is_amid &= kind == PIECE;
         }
         // What is not in chunks yet begins with the rest of that message.
-        let rest = if is_amid { self.amid.min(self.out.len()) } else { 0 };
+        let rest = if is_amid { self.amid } else { 0 };
         unsent.extend_from_slice(&self.out[rest..]);
         let tasks = Messages::new(&unsent).filter_map(|message| {
             let (kind, body) = message.ok()?;
