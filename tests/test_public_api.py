@@ -17,6 +17,9 @@ pytestmark = pytest.mark.interpreter
 NAMES = [
     "AUTO_LOGNAME",
     "Config",
+    "Context",
+    "ContextError",
+    "ContextReport",
     "DataFlowKernel",
     "DependencyFailed",
     "Executor",
@@ -65,7 +68,7 @@ SIGNATURES = {
     "Executor.explain": "(self, future)",
     "Executor.map": "(self, fn, /, *iterables, timeout=None, chunksize=1, buffersize=None, ordered=True, progress=False)",
     "Executor.options": "(self, *, timeout=None, deadline=None, retries=0, loss_retries=0, timeout_retries=0, "
-    "priority=0, grace=1.0, views=False, cores=1, gpus=0, memory=None)",
+    "priority=0, grace=1.0, views=False, cores=1, gpus=0, memory=None, context=None)",
     "Executor.shutdown": "(self, wait=True, *, cancel_futures=False)",
     "Executor.stats": "(self, /)",
     "Executor.submit": "(self, fn, /, *args, **kwargs)",
@@ -92,6 +95,7 @@ SIGNATURES = {
 }
 
 BASES = {
+    "ContextError": "GristmillError",
     "DependencyFailed": "GristmillError",
     "ForkedProcessError": "GristmillError RuntimeError",
     "LeaseExpired": "GristmillError",

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from gristmill import on as on
     from gristmill import parsl as parsl
     from gristmill import screen as screen
+    from gristmill._context.declare import Context, ContextReport
     from gristmill._errors import (
+        ContextError,
         DependencyFailed,
         ForkedProcessError,
         GristmillError,
@@ -59,7 +61,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "gristmill._context.declare": ("Context", "ContextReport"),
     "gristmill._errors": (
+        "ContextError",
         "DependencyFailed",
         "ForkedProcessError",
         "GristmillError",
@@ -115,6 +119,9 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "AUTO_LOGNAME",
     "Config",
+    "Context",
+    "ContextError",
+    "ContextReport",
     "DataFlowKernel",
     "DependencyFailed",
     "Executor",

@@ -51,6 +51,13 @@ class WorkerLost(GristmillError):
     """
 
 
+class ContextError(GristmillError):
+    """The context that a task needs cannot be set up, or is not where it is used.
+
+    The message names the context and the step, and holds the last lines that the process wrote to its standard error.
+    """
+
+
 class TaskTimeout(GristmillError, TimeoutError):
     """The task ran longer than its ``timeout``, or had not started when its ``deadline`` passed."""
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from gristmill._completion import Registry
+    from gristmill._context.declare import Context
     from gristmill._nodes.blobs import Blobs
     from gristmill._nodes.placement import Placement
 
@@ -31,6 +32,8 @@ LEARNED_US = -1.0
 _ALL_GPUS = 2**32 - 1
 #: Items of a map that are submitted ahead: enough to keep a node busy, few enough to stay in its caches.
 _MAP_WINDOW = 16_384
+#: What a task needs that asks for nothing.
+_NO_NEEDS = _resources.demand(1, 0, None)
 #: Executors by age.
 _numbers = itertools.count()
 
@@ -255,6 +258,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         cores: int = 1,
         gpus: float = 0,
         memory: int | str | None = None,
+        context: Context | None = None,
     ) -> TaskOptions:
         """Gives an object whose ``submit`` and ``map`` use these options.
 
@@ -271,13 +275,16 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         :param cores: workers' places that a task fills, so that it may use as many cores: nothing else runs there.
         :param gpus: GPUs that a task has for itself, or a share of one, such as 0.5; it sees no others.
         :param memory: memory that nobody else may ask for meanwhile: bytes, or a text such as ``"4GB"``.
+        :param context: the ``gristmill.Context`` that tasks run in; they have what its workers have, and cannot ask for
+            cores, GPUs or memory of their own.
 
         A task that asks for more than there is raises ``ResourceError`` when it is submitted; on nodes it waits for one
         that has so much.
         """
         budgets = (retries, loss_retries, timeout_retries)
         needs = _resources.demand(cores, gpus, memory)
-        return TaskOptions(self, timeout, deadline, *budgets, priority, grace, views, needs)
+        values = (timeout, deadline, *budgets, priority, grace, views, needs)
+        return TaskOptions(self, *values, context=context)
 
     def explain(self, future: concurrent.futures.Future[Any]) -> str:
         """Says why the task of ``future`` does not run yet, or where it is, in a few sentences.
@@ -323,10 +330,12 @@ class Executor(_native.Engine, concurrent.futures.Executor):
 class TaskOptions(_native.Options):
     """An executor with options for its tasks; made by ``Executor.options``."""
 
-    def __init__(self, executor: Executor, *values: Any) -> None:
+    def __init__(self, executor: Executor, *values: Any, context: Context | None = None) -> None:
+        if context is not None:
+            _check_context(context, values[-1])
         self._executor = executor
         self._values = values
-        self._set(executor, values)
+        self._set(executor, values, context)
 
     def map(
         self,
@@ -367,8 +376,9 @@ def array(
     :param executor: whose memory it is in; the living executor that was made last if not given.
     """
     math, numpy = importlib.import_module("math"), importlib.import_module("numpy")
+    executor = executor or newest()
     if executor is None:
-        executor = _newest()
+        raise ValueError("there is no executor: make one first, whose memory the array is to be in")
     kind = numpy.dtype(dtype)
     if kind.hasobject:
         raise TypeError(f"an array of {kind} holds references and cannot be in shared memory")
@@ -377,11 +387,22 @@ def array(
     return numpy.ndarray(extents, kind, executor._allocate(size))
 
 
-def _newest() -> Executor:
-    executor = max(_living, key=lambda one: one._number, default=None)
-    if executor is None:
-        raise ValueError("there is no executor: make one first, whose memory the array is to be in")
-    return executor
+def newest() -> Executor | None:
+    """The living executor that was made last."""
+    return max(_living, key=lambda one: one._number, default=None)
+
+
+def _check_context(context: object, needs: tuple[int, int, int]) -> None:
+    from gristmill._context.declare import Context
+    from gristmill._errors import ResourceError
+
+    if not isinstance(context, Context):
+        raise TypeError(f"context must be a gristmill.Context, not {context!r}")
+    if needs != _NO_NEEDS:
+        raise ResourceError(
+            f"a task in context {context.name!r} has what its context's workers have: it cannot ask for cores, GPUs or "
+            "memory of its own"
+        )
 
 
 def wait_any(

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+#: What this worker's context has calls go through, if anything.
+wrap: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
+
 
 def definition(function: Callable[..., Any]) -> bytes:
     """Describes a callable to workers. Raises ``UnpicklableError``."""
@@ -38,6 +41,11 @@ def definition(function: Callable[..., Any]) -> bytes:
 
 def load(data: bytes) -> Callable[..., Any]:
     """Makes a callable from its definition. Raises whatever its import or its unpickling raises."""
+    function = _load(data)
+    return function if wrap is None else wrap(function)
+
+
+def _load(data: bytes) -> Callable[..., Any]:
     if data[:1] == b"V":
         from gristmill import _unpickling
 

@@ -13,9 +13,11 @@ from gristmill._executor import TaskOptions
 __all__ = [
     "BLOCK_MIN",
     "INTERRUPT_SIGNAL",
+    "SETUP_EXIT_CODE",
     "THREADED_EXIT_CODE",
     "AppLane",
     "ArenaMemory",
+    "ContextUse",
     "Engine",
     "Fleet",
     "ForeignFuture",
@@ -57,6 +59,7 @@ _R = TypeVar("_R")
 
 BLOCK_MIN: Final[int]
 INTERRUPT_SIGNAL: Final[int]
+SETUP_EXIT_CODE: Final[int]
 THREADED_EXIT_CODE: Final[int]
 
 @final
@@ -144,6 +147,9 @@ class Engine:
         fanout: int = ...,
         topology: str = ...,
     ) -> None: ...
+    def _define_context(
+        self, name: str, setup: bytes, workers_max: int, is_fork_safe: bool
+    ) -> ContextUse: ...
     def _kick(self) -> None: ...
     def _open_door(
         self,
@@ -201,7 +207,12 @@ class Engine:
 class Options:
     def __new__(cls, *_arguments: Any, **_named: Any) -> Options: ...
     def submit(self, fn: Callable[..., _R], /, *args: Any, **kwargs: Any) -> Future[_R]: ...
-    def _set(self, engine: Engine, values: tuple[Any, ...]) -> None: ...
+    def _set(self, engine: Engine, values: tuple[Any, ...], context: object = None) -> None: ...
+
+@final
+class ContextUse:
+    def report(self) -> dict[str, Any] | None: ...
+    def release(self) -> None: ...
 
 @final
 class AppLane:
@@ -217,6 +228,7 @@ class AppLane:
         grace: float = 1.0,
         views: bool = False,
         tells: bool = False,
+        context: object = None,
     ) -> AppLane: ...
     def submit(
         self,

@@ -66,7 +66,7 @@ def describe(
     spin_us: float,
 ) -> bytes:
     """Describes this process's world to a zygote. Raises ``UnpicklableError`` for the initializer."""
-    return _dump(
+    return dump(
         {
             "path": [os.path.abspath(entry) for entry in sys.path],
             "argv": sys.argv,
@@ -138,7 +138,7 @@ def _umask() -> int:
 
 def enter(description: bytes) -> dict[str, Any]:
     """Makes this process's world that of the caller; gives the rest of the description."""
-    world = _load(description)
+    world: dict[str, Any] = load(description)
     is_node = "GRISTMILL_NODE_THREADS" in os.environ
     # On another node what the caller imports from may be elsewhere: where this interpreter finds things counts as well.
     own = [entry for entry in sys.path if is_node and os.path.isabs(entry)]
@@ -193,25 +193,23 @@ def _seed_generators(entropy: bytes) -> None:
         numpy_random.seed(int.from_bytes(entropy[:4], "little"))
 
 
-def _dump(world: dict[str, Any]) -> bytes:
+def dump(description: Any) -> bytes:
     """Marshals a description, because ``pickle`` takes a zygote longer to load than all else that it needs."""
     try:
-        return b"M" + marshal.dumps(world)
+        return b"M" + marshal.dumps(description)
     except ValueError:  # an entry of sys.argv that is no plain string, for example
         import pickle
 
-        return b"P" + pickle.dumps(world)
+        return b"P" + pickle.dumps(description)
 
 
-def _load(description: bytes) -> dict[str, Any]:
-    world: dict[str, Any]
-    if description[:1] == b"M":
-        world = marshal.loads(description[1:])
-        return world
+def load(data: bytes) -> Any:
+    """Reads what ``dump`` wrote."""
+    if data[:1] == b"M":
+        return marshal.loads(data[1:])
     import pickle
 
-    world = pickle.loads(description[1:])
-    return world
+    return pickle.loads(data[1:])
 
 
 def _dump_filter(one: Any) -> Any:

@@ -1,8 +1,9 @@
 """The process that workers are forked from, and what a worker does before its first task.
 
 Descriptors: 3 the keeper's socket, 4 the segment with the rings, 5 the arena for large payloads, 6 the event that the
-client may sleep on, 7 the description of the caller's world. An interpreter started for one worker (``start="spawn"``)
-has the last four at 3 to 6, and its name as the last argument.
+client may sleep on, 7 the description of the caller's world, 8 that of the context, if it is to set one up: the word
+``context`` is its last argument then. An interpreter started for one worker (``start="spawn"``) has the last ones at 3
+to 7, and its name as an argument.
 
 All that this imports is on the way from a program's start to its first result, so it needs hardly more than what a bare
 interpreter has.
@@ -48,16 +49,26 @@ _NODE = "GRISTMILL_NODE"
 def main() -> None:
     """Serves a keeper until it hangs up, or runs as one worker if the command line names it."""
     cores = _native.cpu_count()
-    if len(sys.argv) > 2:
-        slot, epoch = map(int, sys.argv[2].split("."))
-        world = _world.enter(_read_all(6))
+    names = sys.argv[2:]
+    has_context = names[-1:] == ["context"]
+    if names and names[0] != "context":
+        slot, epoch = map(int, names[0].split("."))
+        description = _read_all(6)
+        context = _take(7) if has_context else b""
+        world = _world.enter(description)
         keeper = int(os.environ["GRISTMILL_KEEPER"])
         _native.become_a_worker(keeper, os.getppid(), None, [3, 4, 5, 6])
         _world.settle(world)
+        if context:
+            world["context"] = (context, description)
         _work((slot, epoch), (3, 4, 5), world, cores, lambda: None)
-    world = _world.enter(_read_all(7))
+    description = _read_all(7)
+    context = _take(8) if has_context else b""
+    world = _world.enter(description)
     if _NODE in os.environ:
         signal(SIGTERM, SIG_IGN)  # workers are forked deaf, and choose for themselves
+    if context:
+        _set_up(context, description)
     _leave_if_threaded(world)
     zygote = _native.Zygote(3)
     gc.collect()
@@ -75,6 +86,7 @@ def main() -> None:
         sys.excepthook(*sys.exc_info())
         os._exit(1)
     if worker is None:
+        _tear_down()
         os._exit(0)
     _work(worker, (4, 5, 6), world, cores, zygote.at_work)
 
@@ -114,8 +126,33 @@ def _work(
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
+        _tear_down()
         _flush()
         os._exit(code)
+
+
+def _set_up(context: bytes, description: bytes) -> None:
+    """Sets up a context in this process; ends it, with the traceback, if that fails."""
+    from gristmill._context import held
+
+    try:
+        held.set_up(context, description)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        _flush()
+        os._exit(_native.SETUP_EXIT_CODE)
+
+
+def _tear_down() -> None:
+    """Runs the rest of this process's setup, if it has a context whose setup has a rest."""
+    held = sys.modules.get("gristmill._context.held")
+    if held is None:
+        return
+    try:
+        held.tear_down()
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    _flush()
 
 
 def _bind(slot: int) -> None:
@@ -153,14 +190,18 @@ def _leave_if_threaded(world: dict[str, Any]) -> None:
 def _warn_of_threads(world: dict[str, Any]) -> None:
     """Says why workers are started in another way than was asked for. Raises where warnings are errors."""
     module = world["threads_by"]
-    by = (
-        f"importing {module}, which preload names,"
-        if module
-        else "what the interpreter loads by itself"
-    )
+    held = sys.modules.get("gristmill._context.held")
+    also = ""
+    if module:
+        by = f"importing {module}, which preload names,"
+    elif held is not None:
+        by = f"the setup of context {held.name()!r}"
+        also = ", each of which sets it up by itself"
+    else:
+        by = "what the interpreter loads by itself"
     warnings.warn(
         f"{by} started threads: workers cannot be forked beside them and are started as interpreters of their own, as "
-        'with start="spawn"',
+        f'with start="spawn"{also}',
         RuntimeWarning,
         stacklevel=3,
     )
@@ -168,7 +209,16 @@ def _warn_of_threads(world: dict[str, Any]) -> None:
 
 
 def _initialize(world: dict[str, Any], tell: Callable[[], None]) -> str | None:
-    """Calls the initializer; gives the traceback of what it raised."""
+    """Sets up the worker's own context and calls the initializer; gives the traceback of what was raised."""
+    if "context" in world:
+        from gristmill._context import held
+
+        try:
+            held.set_up(*world["context"])
+        except BaseException:
+            import traceback
+
+            return f"the setup failed in a new worker:\n{traceback.format_exc()}"
     if world["initializer"] is not None:
         from gristmill import _unpickling
 
@@ -199,3 +249,9 @@ def _flush() -> None:
 def _read_all(descriptor: int) -> bytes:
     size = os.fstat(descriptor).st_size
     return os.pread(descriptor, size, 0)
+
+
+def _take(descriptor: int) -> bytes:
+    data = _read_all(descriptor)
+    os.close(descriptor)
+    return data

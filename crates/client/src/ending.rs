@@ -1,5 +1,6 @@
 //! The end of a client: in order, at once, or because it is broken.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,18 @@ impl Client {
         let Inner { core, lanes, .. } = &mut *inner;
         core.poison(reason, now, lanes);
         inner.settle();
+        inner.has_ended = true;
+        inner.call_waiters(|_| true);
+        drop(inner);
+        self.tell_ended();
+    }
+
+    /// Ends everything after a panic, which has said on standard error what is broken.
+    pub(crate) fn give_up_after_panic(&self) {
+        let reason = "a thread of the engine has panicked: its report is on standard error";
+        // The graph may be what is broken.
+        let _ = catch_unwind(AssertUnwindSafe(|| self.poison(reason)));
+        let mut inner = self.lock();
         inner.has_ended = true;
         inner.call_waiters(|_| true);
         drop(inner);

@@ -54,9 +54,11 @@ impl Inner {
                 let able = if is_there { "" } else { " No node that is there has so much." };
                 format!("{text}.{able} {}", self.why_no_worker(troubles))
             }
-            Whereabouts::InContext { ahead, workers, .. } => {
-                let text =
-                    format!("{who} waits for a worker with its context, which {workers} have");
+            Whereabouts::InContext { context, ahead, workers } => {
+                let name = self.contexts.name(context);
+                let text = format!(
+                    "{who} waits for a worker with context {name:?}, which {workers} have or set up"
+                );
                 format!("{text}; {} before it", are(ahead))
             }
             Whereabouts::Nested { slot } => format!(

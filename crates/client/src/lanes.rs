@@ -12,7 +12,7 @@ use gristmill_shm::{
 use gristmill_sync::barrier::BarrierMode;
 use gristmill_sync::clock::{Clock, TickScale};
 use gristmill_transport::Sleeper;
-use gristmill_wire::{BlockRange, Epoch, FunctionId, Kind, SlotId, TaskId};
+use gristmill_wire::{BlockRange, ContextId, Epoch, FunctionId, Kind, SlotId, TaskId};
 
 use crate::blobs::{Giving, Homing, Taking};
 use crate::bundle::Bundles;
@@ -23,14 +23,16 @@ use crate::results::Batches;
 /// What the graph decided that somebody outside of it has to do.
 #[derive(Debug)]
 pub(crate) enum Order {
-    /// Start a process in this slot.
-    Spawn(SlotId),
+    /// Start a process in this slot, with this context.
+    Spawn(SlotId, ContextId),
     /// Kill the process in this slot, and its descent.
     Kill(SlotId),
     /// Make the worker look whether it is to be interrupted.
     Interrupt(SlotId),
     /// Ask the worker to leave.
     Retire(SlotId),
+    /// Nobody needs this context any more.
+    DropContext(ContextId),
 }
 
 /// One worker's rings while it lives.

@@ -12,6 +12,7 @@ mod batch;
 mod blobs;
 mod bundle;
 mod client;
+mod contexts;
 mod drain;
 mod ending;
 mod explain;
@@ -47,6 +48,7 @@ pub use blobs::{
 };
 pub use bundle::Encoded;
 pub use client::Client;
+pub use contexts::{ContextDefinition, ContextReport, Setups};
 pub use functions::Functions;
 pub use options::{ClientOptions, LinkUse, StartError};
 pub use outcome::{Ended, TagTimes, TaskLook};
@@ -59,13 +61,13 @@ pub use peers::{
 };
 pub use results::{CallResult, CallValue, Results};
 pub use submit::Call;
-pub use tree::{INTERRUPT_SIGNAL, THREADED_EXIT_CODE};
+pub use tree::{INTERRUPT_SIGNAL, SETUP_EXIT_CODE, THREADED_EXIT_CODE};
 #[cfg(any(test, feature = "workless"))]
 pub use workless::Workless;
 
 pub use gristmill_core::{
     Budgets, CancelMode, Config, Stats, SubmitError, Supply, TaskOptions, pick_near,
 };
-pub use gristmill_keeper::{Output, Program};
+pub use gristmill_keeper::{Output, Program, memory_copy};
 pub use gristmill_shm::{ArenaError, BLOCK_MIN, BlockPart, ClientArena, Window};
 pub use gristmill_store::{BlobLimits, SpreadOptions, Topology};

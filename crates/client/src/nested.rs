@@ -325,6 +325,7 @@ fn describe(ended: &Ended, bytes: &mut Vec<u8>) -> ReplyKind {
         Ended::StartFailed(text) | Ended::Expired(text) => {
             (ReplyKind::StartFailed, text.as_bytes())
         }
+        Ended::ContextFailed(text) => (ReplyKind::ContextFailed, text.as_bytes()),
         Ended::Refused(text) => (ReplyKind::Refused, text.as_bytes()),
         Ended::DependencyFailed { text, root } => {
             let size = u32::try_from(text.len()).unwrap_or(0);

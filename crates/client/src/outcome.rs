@@ -50,6 +50,8 @@ pub enum Ended {
     Lost(String),
     /// No worker could be started.
     StartFailed(String),
+    /// No worker can have its context.
+    ContextFailed(String),
     /// The time for which there were workers is over.
     Expired(String),
     /// The engine cannot run it.
@@ -87,6 +89,9 @@ impl Ended {
                 Self::Expired(format!("{task} ({name}) has not ended: {}", failure.text))
             }
             Outcome::StartFailed(failure) => Self::StartFailed(failure.text.to_string()),
+            Outcome::ContextFailed(failure) => {
+                Self::ContextFailed(format!("{task} ({name}) was not run: {}", failure.text))
+            }
             Outcome::Poisoned(reason) => {
                 Self::Refused(format!("the engine failed inside and {task} was given up: {reason}"))
             }

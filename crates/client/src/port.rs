@@ -284,8 +284,12 @@ impl Port for Lanes {
         self.orders.push(Order::Kill(slot));
     }
 
-    fn spawn(&mut self, slot: SlotId, _: ContextId) {
-        self.orders.push(Order::Spawn(slot));
+    fn spawn(&mut self, slot: SlotId, context: ContextId) {
+        self.orders.push(Order::Spawn(slot, context));
+    }
+
+    fn context_dropped(&mut self, context: ContextId) {
+        self.orders.push(Order::DropContext(context));
     }
 
     fn retire(&mut self, slot: SlotId) {

@@ -1,6 +1,7 @@
 //! The start of a client: its rings, its threads, and its first processes, which it does not wait for.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use gristmill_core::Core;
@@ -59,14 +60,24 @@ impl Client {
     }
 
     fn start_threads(self: &Arc<Self>, events: Events) -> Result<(), StartError> {
-        let attended = Arc::clone(self);
-        let watched = Arc::clone(self);
-        let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
-            let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(256 << 10);
-            builder.spawn(body).map(drop).map_err(StartError::Thread)
+        self.spawn("gristmill-attendant", crate::attendant::run)?;
+        self.spawn("gristmill-watcher", move |client| crate::watcher::run(client, events))
+    }
+
+    /// Starts a thread of the engine. If it panics nobody waits for what it would have done.
+    fn spawn(
+        self: &Arc<Self>,
+        name: &str,
+        body: impl FnOnce(&Arc<Self>) + Send + 'static,
+    ) -> Result<(), StartError> {
+        let client = Arc::clone(self);
+        let body = move || {
+            if catch_unwind(AssertUnwindSafe(|| body(&client))).is_err() {
+                client.give_up_after_panic();
+            }
         };
-        spawn("gristmill-attendant", Box::new(move || crate::attendant::run(&attended)))?;
-        spawn("gristmill-watcher", Box::new(move || crate::watcher::run(&watched, events)))
+        let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(256 << 10);
+        builder.spawn(body).map(drop).map_err(StartError::Thread)
     }
 }
 

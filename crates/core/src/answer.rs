@@ -96,7 +96,7 @@ impl Core {
         if !frame.verdict.has_started() {
             return Run::default();
         }
-        self.note_fruit(usize::from(self.tasks[index].slot));
+        self.note_fruit(index, frame.ran.ticks());
         let task = &self.tasks[index];
         self.counts.busy_ticks += frame.ran.ticks();
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]

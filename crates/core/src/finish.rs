@@ -57,10 +57,11 @@ impl Core {
                 self.free_if_unneeded(parent);
             }
             // What nobody needs any more because of these.
-            let Some(unwanted) = self.next_unwanted() else { return };
+            let Some(unwanted) = self.next_unwanted() else { break };
             let end = (Status::Succeeded, Content::Payload(Payload::EMPTY));
             self.settle(unwanted, end, &Run::default(), port);
         }
+        self.drop_unneeded(port);
     }
 
     #[inline]
@@ -125,7 +126,11 @@ impl Core {
         self.leave_family(extra);
         self.end_claim(extra);
         self.batches -= u32::from(self.extras[extra].batch.is_some());
+        let context = self.extras[extra].context;
         self.extras.remove(extra);
+        if context != PLAIN {
+            self.context_loses_task(context);
+        }
     }
 
     fn tell_dependants(&mut self, parent: u32, port: &mut impl Port) {

@@ -93,12 +93,12 @@ impl Core {
         }
     }
 
-    /// The worker in a slot has run something.
+    /// A task has run on the worker in its slot.
     #[inline]
-    pub(crate) fn note_fruit(&mut self, slot: usize) {
-        match self.slots[slot].context {
+    pub(crate) fn note_fruit(&mut self, index: u32, ticks: u64) {
+        match self.slots[usize::from(self.tasks[index].slot)].context {
             PLAIN => self.starts.bear_fruit(),
-            context => self.judge_worker(context, true),
+            context => self.context_ran(context, self.calls(index).into(), ticks),
         }
     }
 

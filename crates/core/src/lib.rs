@@ -57,7 +57,7 @@ pub use payload::{Block, INLINE_MAX, Payload, PayloadRef};
 pub use peers::{Errand, ErrandParents, Holders, PeerAnswer, PeerEnd, PeerOffer, PeerStats};
 pub use port::{CallProgress, Dispatch, KillReason, Parents, Port, Progress, Sent, TakeBack};
 pub use slots::SlotState;
-pub use stats::{Load, SlotStats, Stats, Tags, TaskView};
+pub use stats::{ContextStats, Load, SlotStats, Stats, Tags, TaskView};
 pub use submit::{Submission, SubmitError};
 pub use whereabouts::Whereabouts;
 

@@ -56,6 +56,8 @@ pub enum Outcome<'a> {
     Lost(&'a LossReport),
     /// No worker can be started.
     StartFailed(&'a StartFailure),
+    /// No worker can have its context.
+    ContextFailed(&'a StartFailure),
     /// The client itself broke; the reason.
     Poisoned(&'a str),
     /// It waits for a place below too many tasks that wait themselves, and no spare worker is left.
@@ -151,6 +153,7 @@ pub(crate) enum Content {
     Root(TaskId),
     Loss(Arc<LossReport>),
     Start(Arc<StartFailure>),
+    Context(Arc<StartFailure>),
     Poison(Arc<str>),
     TooDeep,
 }
@@ -170,6 +173,7 @@ impl Content {
             (Self::Root(root), _) => Outcome::DependencyFailed { root: *root },
             (Self::Loss(report), _) => Outcome::Lost(report),
             (Self::Start(failure), _) => Outcome::StartFailed(failure),
+            (Self::Context(failure), _) => Outcome::ContextFailed(failure),
             (Self::Poison(reason), _) => Outcome::Poisoned(reason),
             (Self::TooDeep, _) => Outcome::NestedTooDeep,
         }

@@ -107,6 +107,11 @@ pub trait Port {
     /// Starts a process that has a context, unless it is 0. Comes back as `Core::slot_ready` or `Core::slot_failed`.
     fn spawn(&mut self, slot: SlotId, context: ContextId);
 
+    /// Nobody needs a context any more that was forgotten; workers that have it leave.
+    fn context_dropped(&mut self, context: ContextId) {
+        let _ = context;
+    }
+
     /// Asks the slot's worker, which has nothing in flight, to leave. Comes back as
     /// `Core::slot_lost`.
     fn retire(&mut self, slot: SlotId);

@@ -82,6 +82,23 @@ pub struct SlotStats {
     pub backlog_ns: u64,
 }
 
+/// What one context was good for since it was defined, and who waits for it now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ContextStats {
+    /// Workers that came up with it.
+    pub deployments: u64,
+    /// Calls that ran on them; by deployments this is its share value.
+    pub calls: u64,
+    /// How long those ran, together.
+    pub busy_ticks: u64,
+    /// Workers that have it, or are to.
+    pub workers: u32,
+    /// Tasks that they have before them.
+    pub running: u64,
+    /// Tasks that wait for one of them.
+    pub waiting: u64,
+}
+
 /// Counts since the start, and what is outstanding now.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stats {

@@ -204,6 +204,9 @@ impl Core {
         let id = self.tasks.id(index);
         if let Some(options) = options {
             self.tasks[index].extra = self.extras.insert(Extra::new(index, options, &self.config));
+            if options.context != PLAIN {
+                self.context_gains_task(options.context);
+            }
             self.arm(index);
         }
         match origin {

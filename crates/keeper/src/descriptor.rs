@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
@@ -80,6 +80,16 @@ pub(crate) fn memory_file(name: &CStr, executable: bool) -> io::Result<File> {
         made = create(libc::MFD_CLOEXEC);
     }
     Ok(File::from(own(made?)))
+}
+
+/// A file in memory that holds `bytes`, read from its start.
+///
+/// # Errors
+/// There is no memory for it.
+pub fn memory_copy(name: &CStr, bytes: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = memory_file(name, false)?;
+    file.write_all(bytes)?;
+    Ok(file.into())
 }
 
 /// Makes a descriptor that delivers SIGCHLD, which it blocks for this thread.

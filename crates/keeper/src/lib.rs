@@ -35,6 +35,7 @@ mod zygote_frame;
 pub use birth::{BirthError, WorkerSetup, announce_birth, become_worker, bind_to_keeper};
 pub use client::{CommandError, Commands, Events, KeeperLost};
 pub use descent::kill_tree_leftovers;
+pub use descriptor::memory_copy;
 pub use handle::{send_signal, wait_for_end};
 pub use launch::{KeeperOptions, LaunchError, Placement, launch, unheard};
 pub use message::{

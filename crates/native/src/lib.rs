@@ -26,7 +26,7 @@ use pyo3::prelude::*;
 use pyo3::type_object::PyTypeInfo;
 use pyo3::types::PyDict;
 
-use engine::{AppLane, Engine, ForeignFuture, MapResults, Options};
+use engine::{AppLane, ContextUse, Engine, ForeignFuture, MapResults, Options};
 
 /// How the module was built.
 #[pyfunction]
@@ -74,10 +74,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fork::watch();
     module.add("INTERRUPT_SIGNAL", gristmill_client::INTERRUPT_SIGNAL)?;
     module.add("THREADED_EXIT_CODE", gristmill_client::THREADED_EXIT_CODE)?;
+    module.add("SETUP_EXIT_CODE", gristmill_client::SETUP_EXIT_CODE)?;
     module.add("BLOCK_MIN", gristmill_shm::BLOCK_MIN)?;
     module.add_class::<arena::ArenaMemory>()?;
     module.add_class::<Engine>()?;
     module.add_class::<Options>()?;
+    module.add_class::<ContextUse>()?;
     module.add_class::<AppLane>()?;
     module.add_class::<future::Ledger>()?;
     module.add("ForeignFuture", py.get_type::<ForeignFuture>())?;

@@ -387,6 +387,7 @@ fn raised(py: Python<'_>, kind: ReplyKind, bytes: &[u8]) -> PyErr {
         ReplyKind::TimedOut => "TaskTimeout",
         ReplyKind::Lost => "WorkerLost",
         ReplyKind::StartFailed => "StartError",
+        ReplyKind::ContextFailed => "ContextError",
         ReplyKind::LimitReached => "LimitReached",
         ReplyKind::ShutDown => "ShutDownError",
         ReplyKind::Refused | ReplyKind::Value | ReplyKind::CancelAnswer => "GristmillError",

@@ -92,6 +92,8 @@ pub enum ReplyKind {
     LimitReached = 9,
     /// It was not accepted, the executor was shut down: text.
     ShutDown = 10,
+    /// No worker can have its context: text.
+    ContextFailed = 11,
     /// Not an outcome: a byte, 1 if it is cancelled, or asked to stop.
     CancelAnswer = 16,
 }
@@ -113,6 +115,7 @@ impl ReplyKind {
             8 => Self::DependencyFailed,
             9 => Self::LimitReached,
             10 => Self::ShutDown,
+            11 => Self::ContextFailed,
             16 => Self::CancelAnswer,
             other => return Err(FrameError::UnknownKind(other)),
         })

@@ -13,6 +13,8 @@ from gristmill.parsl.walltime import limited
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from gristmill._context.declare import Context
+
 #: Arguments that mean something to the kernel; their defaults are those of the app's own signature.
 _SPECIAL = ("stdout", "stderr", "walltime", "parsl_resource_specification", "outputs", "inputs")
 
@@ -25,6 +27,7 @@ class AppBase:
     :param executors: ``"all"``, or labels of executors that may run it.
     :param cache: whether results are remembered and reused.
     :param ignore_for_cache: named arguments that do not matter for that.
+    :param context: a ``gristmill.Context`` that the calls run in.
     """
 
     def __init__(
@@ -34,6 +37,7 @@ class AppBase:
         executors: Sequence[str] | str = "all",
         cache: bool = False,
         ignore_for_cache: Sequence[str] | None = None,
+        context: Context | None = None,
     ) -> None:
         _check(func, executors, cache, ignore_for_cache)
         self.__name__ = func.__name__
@@ -44,6 +48,7 @@ class AppBase:
         self.executors = executors
         self.cache = cache
         self.ignore_for_cache = ignore_for_cache
+        self.context = context
         self.kwargs = self._defaults()
 
     def _defaults(self) -> dict[str, Any]:
@@ -60,8 +65,20 @@ class AppBase:
 
     def __reduce__(self) -> Any:
         # For apps that a task's function mentions. The kernel stays here: a worker has none.
-        options = (None, self.executors, self.cache, self.ignore_for_cache)
+        options = (None, self.executors, self.cache, self.ignore_for_cache, self.context)
         return type(self), (self.func, *options)
+
+    def _submit(self, kernel: Any, function: Callable[..., Any], **call: Any) -> Any:
+        # A kernel that is not Gristmill's knows no contexts.
+        context = {} if self.context is None else {"context": self.context}
+        return kernel.submit(
+            function,
+            executors=self.executors,
+            cache=self.cache,
+            ignore_for_cache=self.ignore_for_cache,
+            **call,
+            **context,
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.__name__}>"
@@ -101,15 +118,7 @@ class PythonApp(AppBase):
         named = {**_copied(self.kwargs), **kwargs}
         walltime = named.get("walltime")
         function = self.func if walltime is None else limited(self.func, walltime)
-        return kernel.submit(
-            function,
-            app_args=args,
-            executors=self.executors,
-            cache=self.cache,
-            ignore_for_cache=self.ignore_for_cache,
-            app_kwargs=named,
-            join=self.join,
-        )
+        return self._submit(kernel, function, app_args=args, app_kwargs=named, join=self.join)
 
 
 class JoinApp(PythonApp):
@@ -134,14 +143,8 @@ class BashApp(AppBase):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Submits one call; gives its ``AppFuture``."""
         kernel = self.data_flow_kernel or dfk()
-        return kernel.submit(
-            self.wrapped_remote_function,
-            app_args=args,
-            executors=self.executors,
-            cache=self.cache,
-            ignore_for_cache=self.ignore_for_cache,
-            app_kwargs={**_copied(self.kwargs), **kwargs},
-        )
+        named = {**_copied(self.kwargs), **kwargs}
+        return self._submit(kernel, self.wrapped_remote_function, app_args=args, app_kwargs=named)
 
 
 def _parameters(function: Callable[..., Any]) -> Mapping[str, Parameter]:
@@ -163,6 +166,7 @@ def python_app(
     cache: bool = False,
     executors: Sequence[str] | str = "all",
     ignore_for_cache: Sequence[str] | None = None,
+    context: Context | None = None,
 ) -> Any:
     """Makes an app of a Python function: ``@python_app`` or ``@python_app(cache=True)``.
 
@@ -170,6 +174,7 @@ def python_app(
     :param cache: whether results are remembered and reused.
     :param executors: ``"all"``, or a list of labels of executors that may run it.
     :param ignore_for_cache: named arguments that do not matter to ``cache``.
+    :param context: a ``gristmill.Context`` that the calls run in: set up once for each worker, and kept there.
 
     Arguments of the call that mean something to the kernel: ``inputs``, ``outputs``, ``walltime`` in seconds,
     ``parsl_resource_specification``. Raises ``TypeError`` for arguments of other types.
@@ -180,6 +185,7 @@ def python_app(
         executors=executors,
         cache=cache,
         ignore_for_cache=ignore_for_cache,
+        context=context,
     )
     return make if function is None else make(function)
 
@@ -210,6 +216,7 @@ def bash_app(
     cache: bool = False,
     executors: Sequence[str] | str = "all",
     ignore_for_cache: Sequence[str] | None = None,
+    context: Context | None = None,
 ) -> Any:
     """Makes an app of a function that gives a command line for bash; the value of a call is the exit code, 0.
 
@@ -222,6 +229,7 @@ def bash_app(
         executors=executors,
         cache=cache,
         ignore_for_cache=ignore_for_cache,
+        context=context,
     )
     return make if function is None else make(function)
 

@@ -30,6 +30,7 @@ from gristmill.parsl.walltime import unlimited
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from gristmill._context.declare import Context
     from gristmill.parsl.config import Config
 
 _log = logging.getLogger("parsl.gristmill.kernel")
@@ -147,6 +148,7 @@ class DataFlowKernel:
         ignore_for_cache: Sequence[str] | None,
         app_kwargs: dict[str, Any],
         join: bool = False,
+        context: Context | None = None,
     ) -> AppFuture:
         """Submits one call of an app.
 
@@ -157,6 +159,7 @@ class DataFlowKernel:
         :param ignore_for_cache: named arguments that do not matter for that.
         :param app_kwargs: its named arguments.
         :param join: whether the value is a future, or a list of some, whose values are the real one.
+        :param context: what the call runs in, if it asks for no other one itself.
 
         Waits in the program's own threads while ``Config.task_limit`` tasks are outstanding; see ``back_pressure``.
         Raises ``NoDataFlowKernelError`` after ``cleanup``, ``ValueError`` for ``executors`` of another kind.
@@ -166,6 +169,7 @@ class DataFlowKernel:
             from gristmill.parsl.errors import NoDataFlowKernelError
 
             raise NoDataFlowKernelError("Cannot submit to a DFK that has been cleaned up")
+        asked = app_kwargs.get("parsl_resource_specification", {})
         task = TaskRecord(
             id=self.ledger.next(),
             dfk=self,
@@ -178,7 +182,7 @@ class DataFlowKernel:
             ignore_for_cache=ignore_for_cache or (),
             join=join,
             time_invoked=time.time(),
-            resource_specification=app_kwargs.get("parsl_resource_specification", {}),
+            resource_specification=asked if context is None else {"context": context, **asked},
         )
         self._let_engine_limit(task)
         future = task.app_fu = GraphFuture(task)

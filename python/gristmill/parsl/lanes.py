@@ -21,6 +21,7 @@ from gristmill.parsl.memoizer import is_passive
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from gristmill._context.declare import Context
     from gristmill.parsl.apps import PythonApp
     from gristmill.parsl.kernel import DataFlowKernel
     from gristmill.parsl.monitoring.monitor import Watch
@@ -135,15 +136,18 @@ class Lanes:
         labels = self._kernel.labels(app.executors)
         if len(labels) != 1:
             return None
-        way = self._way(labels[0], app.cache and self._kernel.recall.follows_ends)
+        way = self._way(labels[0], app.cache and self._kernel.recall.follows_ends, app.context)
         if way is None:
             return None
         return Lane(app, self._kernel, labels[0], way, self._watch)
 
-    def _way(self, label: str, tells: bool) -> _native.AppLane | None:
-        if (label, tells) not in self._ways:
+    def _way(self, label: str, tells: bool, context: Context | None) -> _native.AppLane | None:
+        way = self._ways.get((label, tells)) if context is None else None
+        if way is None:
             executor = self._kernel.executors.get(label)
             if not isinstance(executor, GristmillExecutor):
                 return None
-            self._ways[label, tells] = executor.make_lane(self._kernel.config, tells)
-        return self._ways[label, tells]
+            way = executor.make_lane(self._kernel.config, tells, context)
+            if context is None:
+                self._ways[label, tells] = way
+        return way

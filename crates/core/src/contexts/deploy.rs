@@ -57,17 +57,22 @@ impl Core {
         self.contexts.is_short = !self.make_way(&pools, port);
     }
 
-    /// When somebody is to be looked for who gives way: soon after something has become ready, and now and then while
-    /// nobody can.
+    /// When somebody is to be looked for who gives way, while something waits, be it behind what runs: soon after it has
+    /// become ready, now and then while nobody can, and when a pause is over.
     pub(crate) fn next_deployment(&self) -> Option<u64> {
+        if self.contexts.is_empty() || !(self.has_ready() || self.deep_slots > 0) {
+            return None;
+        }
         let Contexts { deployed_at, has_news, is_short, .. } = self.contexts;
+        let Some(deployed_at) = deployed_at else { return Some(0) };
         let pause_ns = match (has_news, is_short) {
-            _ if self.contexts.is_empty() || !self.has_ready() => return None,
-            (true, _) => self.config.recheck_ns,
-            (false, true) => self.config.context_tenure_ns / 10,
-            (false, false) => return None,
+            (true, _) => Some(self.config.recheck_ns),
+            (false, true) => Some(self.config.context_tenure_ns / 10),
+            (false, false) => None,
         };
-        Some(deployed_at.map_or(0, |at| at.saturating_add(pause_ns)))
+        let next_look = pause_ns.map(|pause_ns| deployed_at.saturating_add(pause_ns));
+        let pauses = [self.contexts.next_start(deployed_at), self.starts.pause_after(deployed_at)];
+        next_look.into_iter().chain(pauses.into_iter().flatten()).min()
     }
 
     /// Whether that is to be now.

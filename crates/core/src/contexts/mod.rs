@@ -8,6 +8,7 @@
 
 mod deploy;
 mod fair;
+mod life;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::port::Port;
 use crate::queue::ReadyQueue;
 use crate::slots::SlotState;
 use crate::starts::Starts;
+use crate::stats::ContextStats;
 use crate::task::{State, TaskTable};
 use crate::{Core, NONE, StartFailure, Status};
 
@@ -46,8 +48,11 @@ pub(crate) struct Context {
     failure: Option<Arc<StartFailure>>,
     /// When a worker was asked for that has it.
     served_at: u64,
-    /// Workers that came up with it.
-    deployments: u64,
+    /// Tasks that name it and are not final.
+    tasks: u64,
+    /// No task will name it any more.
+    is_forgotten: bool,
+    stats: ContextStats,
 }
 
 /// All contexts.
@@ -64,6 +69,8 @@ pub(crate) struct Contexts {
     is_short: bool,
     /// When a worker without a context was asked for.
     plain_served_at: u64,
+    /// Those that nobody needs any more, to be dropped.
+    unneeded: Vec<ContextId>,
 }
 
 impl Contexts {
@@ -143,9 +150,9 @@ impl Contexts {
         }
     }
 
-    /// Takes the first task of a context.
+    /// Takes the first task of a context, which may be gone with its last one.
     pub fn pop(&mut self, tasks: &mut TaskTable, context: ContextId) -> Option<u32> {
-        let index = self.queue(context).pop_front(tasks)?;
+        let index = self.table.get_mut(&context)?.queue.pop_front(tasks)?;
         self.waiting -= 1;
         Some(index)
     }
@@ -180,49 +187,6 @@ impl Contexts {
 }
 
 impl Core {
-    /// Makes a context known: tasks may name it. One that is known keeps what it has.
-    ///
-    /// # Panics
-    /// It is the number of none.
-    pub fn define_context(&mut self, context: ContextId, options: ContextOptions) {
-        assert!(context != PLAIN, "0 is no context");
-        let new = || Context {
-            options,
-            queue: ReadyQueue::new(),
-            current: 0,
-            starts: Starts::default(),
-            is_proven: false,
-            failure: None,
-            served_at: 0,
-            deployments: 0,
-        };
-        self.contexts.table.entry(context).or_insert_with(new);
-    }
-
-    /// No task names a context any more, nor will: its workers leave.
-    pub fn forget_context(&mut self, context: ContextId, now: u64, port: &mut impl Port) {
-        self.now = now;
-        let Some(forgotten) = self.contexts.table.remove(&context) else { return };
-        debug_assert!(forgotten.queue.is_empty(), "a context outlives its tasks");
-        for place in 0..self.live_end {
-            if self.slots[place].context == context {
-                self.send_worker_away(place, port);
-            }
-        }
-    }
-
-    /// Why workers cannot have a context.
-    #[must_use]
-    pub fn context_failure(&self, context: ContextId) -> Option<&StartFailure> {
-        self.contexts.table.get(&context)?.failure.as_deref()
-    }
-
-    /// How many workers came up with a context so far.
-    #[must_use]
-    pub fn deployments(&self, context: ContextId) -> u64 {
-        self.contexts.table.get(&context).map_or(0, |one| one.deployments)
-    }
-
     /// The context whose workers a task needs; that of none if it may run anywhere here.
     #[inline]
     pub(crate) fn context_of(&self, index: u32) -> ContextId {
@@ -235,13 +199,15 @@ impl Core {
 
     /// Whether a task may name a context.
     pub(crate) fn knows_context(&self, context: ContextId) -> bool {
-        context == PLAIN || self.config.workers == 0 || self.contexts.table.contains_key(&context)
+        let is_known = |one: &Context| !one.is_forgotten;
+        context == PLAIN || self.contexts.table.get(&context).is_some_and(is_known)
     }
 
     /// Sends what waits for workers with a context as far as they have room, and asks for more of them.
     pub(crate) fn pump_contexts(&mut self, port: &mut impl Port) {
         for context in self.contexts.wanted() {
-            if let Some(failure) = self.contexts.table[&context].failure.clone() {
+            let known = self.contexts.table.get(&context);
+            if let Some(failure) = known.and_then(|one| one.failure.clone()) {
                 self.refuse_context(context, &failure, port);
             }
             while self.contexts.waits(context)
@@ -261,29 +227,7 @@ impl Core {
     ) {
         while let Some(index) = self.contexts.pop(&mut self.tasks, context) {
             self.tasks[index].state = State::Loose;
-            self.finish(index, Status::Refused, Content::Start(Arc::clone(failure)), port);
-        }
-    }
-
-    /// A worker with a context is up.
-    pub(crate) fn context_came_up(&mut self, context: ContextId) {
-        if let Some(one) = self.contexts.table.get_mut(&context) {
-            one.starts.succeed();
-            one.is_proven = true;
-            one.deployments += 1;
-        }
-    }
-
-    /// A worker with a context did not come up. After a permanent failure, or several in a row, nobody can have it.
-    pub(crate) fn context_failed(&mut self, context: ContextId, failure: StartFailure) {
-        let Some(one) = self.contexts.table.get_mut(&context) else { return };
-        let rounds = one.starts.fail(self.now, &self.config);
-        let has_live = self.slots.iter().any(|slot| {
-            slot.context == context
-                && !matches!(slot.state, SlotState::Absent | SlotState::Starting)
-        });
-        if (failure.permanent || rounds >= self.config.start_failures_max) && !has_live {
-            one.failure = Some(Arc::new(failure));
+            self.finish(index, Status::Refused, Content::Context(Arc::clone(failure)), port);
         }
     }
 

@@ -33,6 +33,16 @@ fn settle(engine: &mut Engine) {
     }
 }
 
+/// Has those leave who were asked to, until a worker with a context was asked for.
+fn settle_until(engine: &mut Engine, context: ContextId) {
+    while engine.port.contexts.last() != Some(&context) {
+        let retired = std::mem::take(&mut engine.port.retired);
+        assert!(!retired.is_empty(), "nobody gives way");
+        engine.port.spawned.clear();
+        retired.into_iter().for_each(|slot| engine.lose(slot));
+    }
+}
+
 /// An engine whose workers have settled and that knows both contexts.
 fn with_contexts(workers: u16) -> Engine {
     let mut engine = engine(workers);
@@ -76,7 +86,7 @@ fn a_task_runs_on_a_worker_that_has_its_context() {
     let _outcome = engine.answer(task, Returned);
     let again = submit_in(&mut engine, MODEL);
     assert!(engine.is_sent(again), "at once");
-    assert_eq!(engine.core.deployments(MODEL), 1);
+    assert_eq!(engine.core.context_stats(MODEL).unwrap().deployments, 1);
 }
 
 #[test]
@@ -87,7 +97,7 @@ fn a_context_gets_more_workers_once_it_is_known_to_come_up() {
     settle(&mut engine);
     engine.pass(10_000_000);
     settle(&mut engine);
-    assert_eq!(engine.core.deployments(MODEL), 4);
+    assert_eq!(engine.core.context_stats(MODEL).unwrap().deployments, 4);
     run_all(&mut engine, &tasks);
     let plain = engine.submit();
     run_all(&mut engine, &[plain]);
@@ -100,7 +110,7 @@ fn a_context_has_no_more_workers_than_it_may() {
     engine.core.define_context(context, ContextOptions { workers_max: 2 });
     let tasks: Vec<_> = (0..40).map(|_| submit_in(&mut engine, context)).collect();
     run_all(&mut engine, &tasks);
-    assert_eq!(engine.core.deployments(context), 2);
+    assert_eq!(engine.core.context_stats(context).unwrap().deployments, 2);
 }
 
 #[test]
@@ -133,6 +143,61 @@ fn somebody_looks_again_after_work_that_came_just_after_the_last_look() {
 }
 
 #[test]
+fn what_waits_behind_a_task_of_its_context_gets_a_worker_that_idles_without_one() {
+    let mut engine = with_contexts(2);
+    let first = submit_in(&mut engine, MODEL);
+    settle(&mut engine);
+    let _outcome = engine.answer(first, Returned);
+    engine.pass(10_000_000);
+    let running = submit_in(&mut engine, MODEL);
+    let behind = submit_in(&mut engine, MODEL);
+    assert_eq!(engine.record(running).slot, engine.record(behind).slot);
+    let wake = engine.core.next_wake(engine.now).expect("another worker idles");
+    engine.pass(wake - engine.now);
+    settle(&mut engine);
+    assert_eq!(engine.core.context_stats(MODEL).unwrap().deployments, 2);
+}
+
+#[test]
+fn a_context_that_fails_to_come_up_is_tried_again_after_a_pause_and_then_given_up() {
+    let mut engine = with_contexts(1);
+    let task = submit_in(&mut engine, MODEL);
+    for _ in 0..1_000 {
+        let retired = std::mem::take(&mut engine.port.retired);
+        retired.into_iter().for_each(|slot| engine.lose(slot));
+        let contexts = std::mem::take(&mut engine.port.contexts);
+        let spawned = std::mem::take(&mut engine.port.spawned);
+        for (slot, context) in spawned.into_iter().zip(contexts) {
+            if context == MODEL {
+                let failure =
+                    StartFailure { text: "no".into(), permanent: false, is_expiry: false };
+                engine.core.slot_failed(SlotId(slot), failure, engine.now, &mut engine.port);
+            } else {
+                engine.up(slot);
+            }
+        }
+        let Some(wake) = engine.core.next_wake(engine.now) else { break };
+        engine.now = wake.max(engine.now + 1);
+        engine.core.poll(engine.now, &mut engine.port);
+    }
+    assert_eq!(engine.status(task), Some(Status::Refused), "nobody looks again");
+}
+
+#[test]
+fn a_context_that_was_forgotten_goes_with_its_last_task_even_if_nobody_could_have_it() {
+    let mut engine = with_contexts(1);
+    let task = submit_in(&mut engine, MODEL);
+    engine.core.forget_context(MODEL, engine.now, &mut engine.port);
+    assert!(engine.core.context_stats(MODEL).is_some(), "a task waits for it");
+    settle_until(&mut engine, MODEL);
+    let slot = engine.port.spawned.remove(0);
+    let failure = StartFailure { text: "no".into(), permanent: true, is_expiry: false };
+    engine.core.slot_failed(SlotId(slot), failure, engine.now, &mut engine.port);
+    assert_eq!(engine.status(task), Some(Status::Refused));
+    assert!(engine.core.context_stats(MODEL).is_none());
+}
+
+#[test]
 fn contexts_take_turns_where_there_are_more_of_them_than_workers() {
     let mut engine = with_contexts(1);
     let mut tasks = Vec::new();
@@ -142,7 +207,10 @@ fn contexts_take_turns_where_there_are_more_of_them_than_workers() {
     }
     tasks.push(engine.submit());
     run_all(&mut engine, &tasks);
-    assert!(engine.core.deployments(MODEL) < 20, "a context is worth its start");
+    assert!(
+        engine.core.context_stats(MODEL).unwrap().deployments < 20,
+        "a context is worth its start"
+    );
 }
 
 #[test]
@@ -159,7 +227,7 @@ fn a_context_that_cannot_be_had_costs_its_own_tasks_only() {
     engine.core.slot_failed(SlotId(slot), failure, engine.now, &mut engine.port);
     assert_eq!(engine.status(doomed), Some(Status::Refused));
     let view = engine.core.task(doomed).unwrap();
-    let Some(Outcome::StartFailed(failure)) = view.outcome else { panic!("{:?}", view.outcome) };
+    let Some(Outcome::ContextFailed(failure)) = view.outcome else { panic!("{:?}", view.outcome) };
     assert_eq!(&*failure.text, "no weights");
     let late = submit_in(&mut engine, MODEL);
     assert_eq!(engine.status(late), Some(Status::Refused));

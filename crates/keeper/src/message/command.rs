@@ -111,10 +111,10 @@ pub enum Command {
         /// Which zygote.
         zygote: u32,
     },
-    /// Stops the zygotes, waits until no worker is left, kills what is left after the grace time,
-    /// and exits with 0.
+    /// Stops the zygotes, waits until no worker is left and no zygote that was ready, kills what is left after the grace
+    /// time, and exits with 0.
     Shutdown {
-        /// How long workers may take to end by themselves, milliseconds.
+        /// How long they may take to end by themselves, milliseconds.
         grace_ms: u32,
     },
 }

@@ -116,7 +116,9 @@ impl Server {
     /// Whether the client is gone, or the shutdown it asked for has nothing more to wait for.
     fn is_done(&self) -> bool {
         let Some(deadline) = self.closing else { return self.client_gone };
-        self.client_gone || self.workers.is_empty() || deadline <= Instant::now()
+        // A zygote that is ready exits by itself, and may have something to do before; one that starts is not waited for.
+        let is_left = !self.workers.is_empty() || self.zygotes.values().any(|one| one.is_ready());
+        self.client_gone || !is_left || deadline <= Instant::now()
     }
 
     fn tick(&mut self, now: Instant) {

@@ -58,6 +58,11 @@ impl Zygote {
         self.socket.as_ref().map(|socket| (socket.as_fd(), events))
     }
 
+    /// Whether it forks what it is asked for.
+    pub(super) const fn is_ready(&self) -> bool {
+        self.ready
+    }
+
     /// Lets it exit: it reads an end of file. What it forks before still reports.
     pub(super) fn stop(&mut self) {
         if let Some(socket) = &self.socket {

@@ -23,7 +23,7 @@ pub struct AppLane {
 #[pymethods]
 impl AppLane {
     #[new]
-    #[pyo3(signature = (engine, timeout=None, deadline=None, retries=0, loss_retries=0, timeout_retries=0, priority=0, grace=1.0, views=false, tells=false))]
+    #[pyo3(signature = (engine, timeout=None, deadline=None, retries=0, loss_retries=0, timeout_retries=0, priority=0, grace=1.0, views=false, tells=false, context=None))]
     #[expect(clippy::too_many_arguments, reason = "they come one by one from Python")]
     fn new(
         py: Python<'_>,
@@ -37,6 +37,7 @@ impl AppLane {
         grace: f64,
         views: bool,
         tells: bool,
+        context: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         if !has_app_futures(py) {
             let text = "make_app_future_type comes before the first lane";
@@ -44,6 +45,7 @@ impl AppLane {
         }
         let is_plain = timeout.is_none()
             && deadline.is_none()
+            && context.is_none()
             && (retries, loss_retries, timeout_retries, priority, views) == (0, 0, 0, 0, false);
         let values = (
             timeout,
@@ -56,7 +58,7 @@ impl AppLane {
             views,
             DemandValues::default(),
         );
-        Ok(Self { terms: Terms::new(engine, values)?, is_plain, tells })
+        Ok(Self { terms: Terms::new(engine, values, context)?, is_plain, tells })
     }
 }
 
@@ -133,7 +135,7 @@ impl AppLane {
         call: &AppCall<'_, '_>,
     ) -> PyResult<Owned> {
         let engine = self.terms.engine.get();
-        let options = (!self.is_plain).then(|| self.terms.now());
+        let options = (!self.is_plain).then(|| self.terms.now(py)).transpose()?;
         // SAFETY: passed on from the caller.
         unsafe {
             let task = if call.keywords.is_null() {

@@ -1,16 +1,15 @@
 //! Settings of an engine, and its start with the first task.
 
-use std::io::Write;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::ffi::CStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use gristmill_client::{
     BlobOptions, Client, ClientOptions, Config, LinkUse, Program, SpreadOptions, Supply, Topology,
-    Window,
+    Window, memory_copy,
 };
 use gristmill_wire::peer::{Ask, Grant};
-use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyWeakrefReference};
@@ -20,6 +19,8 @@ use crate::error;
 
 /// The keeper's executable, compiled with the module.
 static KEEPER_IMAGE: &[u8] = include_bytes!(env!("GRISTMILL_KEEPER_IMAGE"));
+/// What the file in memory is called that holds the caller's world.
+const WORLD_NAME: &CStr = c"gristmill-world";
 /// Bytes of each ring: two thousand small records, and a quarter of it is the largest inline payload.
 const RING_SIZE: u32 = 256 << 10;
 
@@ -250,7 +251,7 @@ fn client_options(described: &Bound<'_, PyAny>, limits: &Limits) -> PyResult<Cli
     Ok(ClientOptions {
         core,
         program: read_program(&program)?,
-        descriptors: vec![memory_file(world.as_bytes())?],
+        descriptors: vec![memory_copy(WORLD_NAME, world.as_bytes())?],
         spawn_fresh: limits.spawn,
         keeper_image: KEEPER_IMAGE,
         window: limits.window,
@@ -301,7 +302,7 @@ pub fn node_options(
     facts: &NodeFacts,
 ) -> Result<ClientOptions, String> {
     let workers = u16::try_from(grant.workers).unwrap_or(u16::MAX);
-    let world = memory_file(&ask.world).map_err(|error| error.to_string())?;
+    let world = memory_copy(WORLD_NAME, &ask.world).map_err(|error| error.to_string())?;
     let mut program = facts.program.clone();
     let directory = std::path::Path::new(std::ffi::OsStr::from_bytes(&ask.program));
     if directory.is_dir() {
@@ -329,19 +330,4 @@ pub fn node_options(
         blobs: BlobOptions::default(),
         links: LinkUse::Inwards,
     })
-}
-
-/// A file in memory that holds `bytes`.
-fn memory_file(bytes: &[u8]) -> PyResult<OwnedFd> {
-    // SAFETY: the name is a C string; a descriptor that comes back is new and ours.
-    let file = unsafe {
-        let descriptor = libc::memfd_create(c"gristmill-world".as_ptr(), libc::MFD_CLOEXEC);
-        if descriptor < 0 {
-            return Err(PyOSError::new_err(std::io::Error::last_os_error()));
-        }
-        OwnedFd::from_raw_fd(descriptor)
-    };
-    let mut file = std::fs::File::from(file);
-    file.write_all(bytes)?;
-    Ok(file.into())
 }

@@ -32,6 +32,8 @@ pub struct MapResults {
     /// Each item is a tuple of arguments, not one argument.
     unpacks: bool,
     options: Option<CallOptions>,
+    /// Where these are from: it keeps the context there that they name.
+    _owner: Option<Py<Options>>,
     window: usize,
     batch: CallBatch,
     pending: VecDeque<Pending>,
@@ -59,7 +61,9 @@ impl Engine {
         is_ordered: bool,
     ) -> PyResult<MapResults> {
         let py = slf.py();
-        let options = options.map(|options| options.get().now()).transpose()?;
+        let options = options
+            .map(|options| options.get().now(py).map(|(_, now)| (now, options)))
+            .transpose()?;
         let timeout = timeout
             .map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX));
         let mut results = MapResults {
@@ -67,7 +71,8 @@ impl Engine {
             function: function.unbind(),
             items: Some(items.unbind()),
             unpacks,
-            options: options.map(|(_, options)| options),
+            options: options.map(|(options, _)| options),
+            _owner: options.map(|(_, owner)| owner.clone().unbind()),
             window,
             batch: CallBatch::default(),
             pending: VecDeque::new(),

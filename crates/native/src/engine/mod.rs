@@ -2,6 +2,7 @@
 
 mod app_lane;
 mod configure;
+mod context;
 mod end;
 mod map;
 mod options;
@@ -21,6 +22,7 @@ use pyo3::prelude::*;
 
 pub use app_lane::{AppLane, submit_app};
 pub use configure::{NodeFacts, cpu_count, node_options, read_program};
+pub use context::ContextUse;
 pub use end::{finish_all, remember};
 pub use map::MapResults;
 pub use options::{CallOptions, OptionValues, Options, demand, nanoseconds, submit_with_options};

@@ -1,14 +1,16 @@
 //! Options of tasks: the base class of `gristmill.TaskOptions`.
 
+use std::sync::OnceLock;
+
 use gristmill_client::{Budgets, TaskOptions};
 use gristmill_sync::clock::monotonic_ns;
-use gristmill_wire::Demand;
+use gristmill_wire::{ContextId, Demand};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::Engine;
 use super::submit::submit_call;
+use super::{Attached, ContextUse, Engine};
 use crate::raw::{all_arguments, guard};
 
 /// What one call asks for.
@@ -23,7 +25,7 @@ pub struct CallOptions {
 /// An executor together with options for its tasks.
 #[pyclass(subclass, frozen, module = "gristmill._native")]
 pub struct Options {
-    set: std::sync::OnceLock<Terms>,
+    set: OnceLock<Terms>,
 }
 
 /// An engine, and what its tasks get.
@@ -32,6 +34,29 @@ pub struct Terms {
     options: CallOptions,
     /// From the submission on.
     deadline_ns: Option<u64>,
+    context: Option<NamedContext>,
+}
+
+/// The `gristmill.Context` that tasks run in, and the engine's use of it, which begins with the first of them.
+struct NamedContext {
+    object: Py<PyAny>,
+    used: Attached<Option<Py<ContextUse>>>,
+}
+
+impl NamedContext {
+    fn id(&self, py: Python<'_>, engine: &Py<Engine>) -> PyResult<ContextId> {
+        let known =
+            |used: &mut Option<Py<ContextUse>>| used.as_ref().and_then(|one| one.get().id());
+        if let Some(id) = self.used.with(py, known) {
+            return Ok(id);
+        }
+        let used = self.object.call_method1(py, "_use", (engine,))?;
+        let used = used.cast_bound::<ContextUse>(py)?.clone();
+        let id = used.get().id();
+        let before = self.used.with(py, |known| known.replace(used.unbind()));
+        drop(before);
+        id.ok_or_else(|| PyRuntimeError::new_err("a context that is used is not released"))
+    }
 }
 
 /// The options as Python gives them: `timeout`, `deadline`, `retries`, `loss_retries`, `timeout_retries`, `priority`,
@@ -50,7 +75,11 @@ impl Terms {
     ///
     /// # Errors
     /// `ValueError`: a time is negative or no number.
-    pub fn new(engine: Py<Engine>, values: OptionValues) -> PyResult<Self> {
+    pub fn new(
+        engine: Py<Engine>,
+        values: OptionValues,
+        context: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
         let (timeout, deadline, retries, loss_retries, timeout_retries, priority, ..) = values;
         let (.., grace, views, needs) = values;
         let task = TaskOptions {
@@ -62,14 +91,23 @@ impl Terms {
             ..TaskOptions::default()
         };
         let deadline_ns = nanoseconds("deadline", deadline)?;
-        Ok(Self { engine, options: CallOptions { task, views }, deadline_ns })
+        let context = context.map(|object| NamedContext { object, used: Attached::new(None) });
+        Ok(Self { engine, options: CallOptions { task, views }, deadline_ns, context })
     }
 
     /// What a task gets that is submitted now.
-    pub fn now(&self) -> CallOptions {
-        let deadline_ns = self.deadline_ns.map(|after| monotonic_ns().saturating_add(after));
-        let task = TaskOptions { deadline_ns, ..self.options.task };
-        CallOptions { task, views: self.options.views }
+    ///
+    /// # Errors
+    /// `UnpicklableError`, and others: its context cannot be described.
+    #[inline]
+    pub fn now(&self, py: Python<'_>) -> PyResult<CallOptions> {
+        let mut options = self.options;
+        options.task.deadline_ns =
+            self.deadline_ns.map(|after| monotonic_ns().saturating_add(after));
+        if let Some(context) = &self.context {
+            options.task.context = context.id(py, &self.engine)?;
+        }
+        Ok(options)
     }
 }
 
@@ -87,13 +125,19 @@ impl Options {
     #[new]
     #[pyo3(signature = (*_arguments, **_named))]
     fn new(_arguments: &Bound<'_, PyAny>, _named: Option<&Bound<'_, PyAny>>) -> Self {
-        Self { set: std::sync::OnceLock::new() }
+        Self { set: OnceLock::new() }
     }
 
     /// Stores the executor and the options; called once, by `TaskOptions.__init__`.
-    fn _set(&self, engine: Py<Engine>, values: OptionValues) -> PyResult<()> {
+    #[pyo3(signature = (engine, values, context=None))]
+    fn _set(
+        &self,
+        engine: Py<Engine>,
+        values: OptionValues,
+        context: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
         self.set
-            .set(Terms::new(engine, values)?)
+            .set(Terms::new(engine, values, context)?)
             .map_err(|_| PyRuntimeError::new_err("options are set once"))
     }
 }
@@ -102,13 +146,13 @@ impl Options {
     /// The engine and what its tasks get if they are submitted now.
     ///
     /// # Errors
-    /// `RuntimeError` when `__init__` was not called.
-    pub fn now(&self) -> PyResult<(&Py<Engine>, CallOptions)> {
+    /// `RuntimeError` when `__init__` was not called; those of [`Terms::now`].
+    pub fn now(&self, py: Python<'_>) -> PyResult<(&Py<Engine>, CallOptions)> {
         let terms = self
             .set
             .get()
             .ok_or_else(|| PyRuntimeError::new_err("options are made by Executor.options()"))?;
-        Ok((&terms.engine, terms.now()))
+        Ok((&terms.engine, terms.now(py)?))
     }
 }
 
@@ -123,7 +167,7 @@ pub unsafe extern "C" fn submit_with_options(
         // SAFETY: CPython calls the method with an instance of the class, and the arguments it promises.
         unsafe {
             let bound = Bound::from_borrowed_ptr(py, object);
-            let (engine, options) = bound.cast_unchecked::<Options>().get().now()?;
+            let (engine, options) = bound.cast_unchecked::<Options>().get().now(py)?;
             let arguments = all_arguments(arguments, count, names);
             let engine = (engine.get(), engine.as_ptr());
             submit_call(py, engine, arguments, names, Some(&options))

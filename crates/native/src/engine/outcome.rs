@@ -201,6 +201,7 @@ impl Engine {
             Ended::TimedOut(text) => error::named(py, "TaskTimeout", &text),
             Ended::Lost(text) => error::named(py, "WorkerLost", &text),
             Ended::StartFailed(text) => error::named(py, "StartError", &text),
+            Ended::ContextFailed(text) => error::named(py, "ContextError", &text),
             Ended::Expired(text) => error::named(py, "LeaseExpired", &text),
             Ended::Refused(text) => error::named(py, "GristmillError", &text),
             Ended::DependencyFailed { text, root } => {

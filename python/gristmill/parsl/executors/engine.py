@@ -225,19 +225,28 @@ class GristmillExecutor(TellsOfBlocks, ParslExecutor):
             trust_contents(func)
             self._function = func
         if resource_specification:
-            return self._options(read(resource_specification)).submit(func, *args, **kwargs)
+            return self._options_for(read(resource_specification)).submit(func, *args, **kwargs)
         return self._submit(func, *args, **kwargs)
 
-    def make_lane(self, config: Any, tells: bool = False) -> _native.AppLane:
+    def _options_for(self, specification: Specification) -> gristmill.TaskOptions:
+        # What is kept would keep the context, too, which the program may have dropped.
+        make = self._options if specification.context is None else self._make_options
+        return make(specification)
+
+    def make_lane(
+        self, config: Any, tells: bool = False, context: gristmill.Context | None = None
+    ) -> _native.AppLane:
         """The way into the engine for calls that it may run all by itself, with a configuration's budgets.
 
         :param tells: whether the engine's dispatcher is to learn of each task's end.
+        :param context: what the calls run in.
         """
         assert self._engine is not None, "started"
         for_losses = getattr(config, "loss_retries", None)
         return _native.AppLane(
             self._engine,
             tells=tells,
+            context=context,
             retries=config.retries,
             timeout_retries=config.retries,
             loss_retries=self.loss_retries + (config.retries if for_losses is None else for_losses),

@@ -10,6 +10,8 @@ from gristmill import _resources
 if TYPE_CHECKING:
     from typing import Any
 
+    from gristmill._context.declare import Context
+
 #: Priorities are within this distance of 0.
 PRIORITY_MAX = 2**30 - 1
 #: Parsl counts memory in these, bytes.
@@ -27,6 +29,8 @@ class Specification(NamedTuple):
     gpus: float = 0
     #: Megabytes.
     memory: int = 0
+    #: A ``gristmill.Context`` that the task runs in.
+    context: Context | None = None
 
     def options(self) -> dict[str, Any]:
         """The same in the words of ``gristmill.Executor.options``."""
@@ -37,7 +41,11 @@ class Specification(NamedTuple):
             "cores": self.cores,
             "gpus": self.gpus,
             "memory": self.memory * _MEGABYTE or None,
+            "context": self.context,
         }
+
+
+_PLAIN = Specification._field_defaults
 
 
 def read(specification: dict[str, Any]) -> Specification:
@@ -60,6 +68,8 @@ def read(specification: dict[str, Any]) -> Specification:
         raise InvalidResourceSpecification({"walltime"}, "it is a positive number of seconds")
     if type(one.memory) is not int or one.memory < 0:
         raise InvalidResourceSpecification({"memory"}, "it is a whole number of megabytes")
+    if one.context is not None:
+        _check_context(one)
     try:
         _resources.demand(one.cores, one.gpus, None)
     except (TypeError, ValueError) as error:
@@ -67,6 +77,19 @@ def read(specification: dict[str, Any]) -> Specification:
             {"cores", "gpus"} & specification.keys(), str(error)
         ) from error
     return one
+
+
+def _check_context(one: Specification) -> None:
+    from gristmill._context.declare import Context
+    from gristmill.parsl.errors import InvalidResourceSpecification
+
+    if not isinstance(one.context, Context):
+        raise InvalidResourceSpecification({"context"}, "it is a gristmill.Context")
+    own = {name for name in ("cores", "gpus", "memory") if getattr(one, name) != _PLAIN[name]}
+    if own:
+        raise InvalidResourceSpecification(
+            own, "a task in a context has what its context's workers have"
+        )
 
 
 def _is_duration(value: object) -> bool:

@@ -1,25 +1,30 @@
 //! The processes behind the slots: what the graph orders of them, and what the keeper tells of them.
 
+mod zygotes;
+
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use gristmill_core::{Loss, LossCause, Progress, StartFailure};
 use gristmill_keeper::{
     Commands, Event, Exit, ExitStatus, Program, WorkerKey, ZygoteEnd, kill_tree_leftovers,
-    send_signal, wait_for_end,
+    memory_copy, send_signal, wait_for_end,
 };
-use gristmill_wire::{Epoch, Kind, SlotId};
+use gristmill_wire::{ContextId, Epoch, Kind, SlotId};
 
+use crate::contexts::ContextDefinition;
 use crate::inner::Inner;
 use crate::lanes::{Lane, Order, next_epoch};
 use crate::outcome::cause_text;
 use crate::peers::LinkWork;
 use crate::port::call_progress;
+use zygotes::{SETUP_ALARM, Zygote, ZygoteState, Zygotes, is_final, obituary};
+pub use zygotes::{SETUP_EXIT_CODE, THREADED_EXIT_CODE};
 
 /// The signal that makes a worker look whether it is to be interrupted.
 pub const INTERRUPT_SIGNAL: i32 = libc::SIGURG;
-/// What a zygote exits with that found threads beside its own: forking it would copy locks that nobody will open.
-pub const THREADED_EXIT_CODE: i32 = 86;
+/// The last argument of a process that has a context to set up: its description is the last of the descriptors.
+const CONTEXT_ARGUMENT: &[u8] = b"context";
 /// Keepers that may die in a row, with no worker ready in between, before the workers that they were starting count as
 /// failures to start: more than somebody kills at random, few enough to end soon where none can live.
 const KEEPERS_LOST_MAX: u32 = 20;
@@ -32,23 +37,23 @@ pub(crate) struct Tree {
     commands: Commands,
     program: Program,
     descriptors: Vec<OwnedFd>,
+    /// Every worker is an interpreter of its own.
     spawns_fresh: bool,
-    /// The zygote of now; a new one gets the next number.
-    zygote: u32,
-    state: ZygoteState,
-    /// Workers to be forked once the zygote is ready.
-    waiting: Vec<WorkerKey>,
-    epochs: Vec<Epoch>,
+    zygotes: Zygotes,
+    /// The process of each slot.
+    places: Vec<Place>,
     /// Keepers that died since a worker was ready.
     keepers_lost: u32,
     closing: Closing,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ZygoteState {
-    Absent,
-    Starting,
-    Ready,
+/// The last process that was asked for in a slot.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    epoch: Epoch,
+    context: ContextId,
+    /// When it was asked for, nanoseconds.
+    since: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +65,15 @@ enum Closing {
     Told,
 }
 
+/// A process that is to be started.
+struct Birth<'a> {
+    worker: WorkerKey,
+    context: ContextId,
+    /// What it is to set up, if anything.
+    definition: Option<&'a ContextDefinition>,
+    now: u64,
+}
+
 impl Tree {
     pub fn new(
         commands: Commands,
@@ -67,15 +81,14 @@ impl Tree {
         descriptors: Vec<OwnedFd>,
         (spawns_fresh, slot_count): (bool, usize),
     ) -> Self {
+        let nobody = Place { epoch: Epoch(0), context: ContextId(0), since: 0 };
         Self {
             commands,
             program,
             descriptors,
             spawns_fresh,
-            zygote: 0,
-            state: ZygoteState::Absent,
-            waiting: Vec::new(),
-            epochs: vec![Epoch(0); slot_count],
+            zygotes: Zygotes::default(),
+            places: vec![nobody; slot_count],
             keepers_lost: 0,
             closing: Closing::No,
         }
@@ -90,50 +103,85 @@ impl Tree {
         self.closing == Closing::Told
     }
 
+    fn place(&self, slot: SlotId) -> Place {
+        self.places[usize::from(slot.0)]
+    }
+
+    fn interpreter(&self) -> String {
+        let path = self.program.arguments.first().map_or(&[][..], |path| path);
+        String::from_utf8_lossy(path).into_owned()
+    }
+
     /// Where workers come from, for messages.
     fn origin(&self) -> String {
         if self.spawns_fresh {
-            let path = self.program.arguments.first().map_or(&[][..], |path| path);
-            format!("the interpreter {}", String::from_utf8_lossy(path))
+            format!("the interpreter {}", self.interpreter())
         } else {
             "their zygote".to_owned()
         }
     }
 
-    fn borrowed(&self) -> Vec<BorrowedFd<'_>> {
-        self.descriptors.iter().map(AsFd::as_fd).collect()
-    }
-
     /// Starts the process of a worker; an error is a sentence.
-    fn spawn(&mut self, worker: WorkerKey) -> Result<(), String> {
-        if self.spawns_fresh {
-            let mut program = self.program.clone();
-            program.arguments.push(format!("{}.{}", worker.slot.0, worker.epoch.0).into_bytes());
-            let descriptors = self.borrowed();
-            return self
-                .commands
-                .spawn_fresh(worker, program, &descriptors)
-                .map_err(|error| error.to_string());
+    fn spawn(&mut self, birth: &Birth<'_>) -> Result<(), String> {
+        let needs_own = birth.definition.is_some_and(|definition| !definition.is_fork_safe);
+        let zygote = self.zygotes.get(birth.context);
+        if self.spawns_fresh || needs_own || zygote.spawns_fresh {
+            return self.spawn_fresh(birth);
         }
-        match self.state {
+        match zygote.state {
             ZygoteState::Ready => {
-                self.commands.spawn(self.zygote, worker, &[]).map_err(|error| error.to_string())
+                let number = zygote.number;
+                self.commands.spawn(number, birth.worker, &[]).map_err(|error| error.to_string())
             }
             ZygoteState::Starting => {
-                self.waiting.push(worker);
+                zygote.waiting.push(birth.worker);
                 Ok(())
             }
-            ZygoteState::Absent => {
-                self.zygote += 1;
-                let descriptors = self.borrowed();
-                self.commands
-                    .start_zygote(self.zygote, self.program.clone(), &descriptors)
-                    .map_err(|error| error.to_string())?;
-                self.state = ZygoteState::Starting;
-                self.waiting.push(worker);
-                Ok(())
-            }
+            ZygoteState::Absent => self.start_zygote(birth),
         }
+    }
+
+    fn spawn_fresh(&self, birth: &Birth<'_>) -> Result<(), String> {
+        let WorkerKey { slot, epoch } = birth.worker;
+        let mut program = self.program.clone();
+        program.arguments.push(format!("{}.{}", slot.0, epoch.0).into_bytes());
+        self.with_descriptors(program, birth.definition, |program, descriptors| {
+            self.commands.spawn_fresh(birth.worker, program, descriptors)
+        })
+    }
+
+    fn start_zygote(&mut self, birth: &Birth<'_>) -> Result<(), String> {
+        let number = self.zygotes.next_number();
+        let program = self.program.clone();
+        self.with_descriptors(program, birth.definition, |program, descriptors| {
+            self.commands.start_zygote(number, program, descriptors)
+        })?;
+        *self.zygotes.get(birth.context) = Zygote {
+            number,
+            state: ZygoteState::Starting,
+            since: birth.now,
+            waiting: vec![birth.worker],
+            spawns_fresh: false,
+        };
+        Ok(())
+    }
+
+    /// Has a process start with what all have, and with what it is to set up.
+    fn with_descriptors<E: std::fmt::Display>(
+        &self,
+        mut program: Program,
+        definition: Option<&ContextDefinition>,
+        start: impl FnOnce(Program, &[BorrowedFd<'_>]) -> Result<(), E>,
+    ) -> Result<(), String> {
+        let mut descriptors: Vec<BorrowedFd<'_>> =
+            self.descriptors.iter().map(AsFd::as_fd).collect();
+        let setup = definition.map(|one| memory_copy(c"gristmill-context", &one.setup));
+        let setup = setup.transpose().map_err(|error| error.to_string())?;
+        if let Some(setup) = &setup {
+            program.arguments.push(CONTEXT_ARGUMENT.to_vec());
+            descriptors.push(setup.as_fd());
+        }
+        start(program, &descriptors).map_err(|error| error.to_string())
     }
 }
 
@@ -141,7 +189,7 @@ impl Inner {
     /// Carries out one order of the graph.
     pub fn obey(&mut self, order: &Order) {
         match *order {
-            Order::Spawn(slot) => self.spawn(slot),
+            Order::Spawn(slot, context) => self.spawn(slot, context),
             Order::Kill(slot) => {
                 if let Some(lane) = self.lanes.lane(slot) {
                     let worker = lane.worker;
@@ -167,13 +215,21 @@ impl Inner {
                     self.lanes.touch(slot);
                 }
             }
+            Order::DropContext(context) => {
+                if let Some(zygote) = self.tree.zygotes.remove(context) {
+                    // A keeper that does not take it is dead, and the zygote with it.
+                    let _ = self.tree.commands.stop_zygote(zygote);
+                }
+                self.contexts.drop(context);
+            }
         }
     }
 
-    fn spawn(&mut self, slot: SlotId) {
-        let place = usize::from(slot.0);
-        self.tree.epochs[place] = next_epoch(self.tree.epochs[place]);
-        let worker = WorkerKey { slot, epoch: self.tree.epochs[place] };
+    fn spawn(&mut self, slot: SlotId, context: ContextId) {
+        let now = self.lanes.read_clock();
+        let place = &mut self.tree.places[usize::from(slot.0)];
+        *place = Place { epoch: next_epoch(place.epoch), context, since: now };
+        let worker = WorkerKey { slot, epoch: place.epoch };
         self.lanes.close(slot);
         self.lanes.arena.renew(slot);
         let segment = self.shared.segment.clone();
@@ -181,12 +237,18 @@ impl Inner {
             .reset_lane(slot, worker.epoch)
             .and_then(|()| self.lanes.open(&segment, worker))
             .map_err(|error| error.to_string())
-            .and_then(|()| self.tree.spawn(worker));
+            .and_then(|()| self.start_process(worker, context));
         // The leader sleeps by a list of rings that does not have this one.
         self.shared.kick();
         if let Err(text) = started {
             self.fail_start(slot, format!("worker {} could not be started: {text}", slot.0), false);
         }
+    }
+
+    fn start_process(&mut self, worker: WorkerKey, context: ContextId) -> Result<(), String> {
+        let definition = self.contexts.get(context);
+        let now = self.lanes.now();
+        self.tree.spawn(&Birth { worker, context, definition, now })
     }
 
     fn fail_start(&mut self, slot: SlotId, text: String, permanent: bool) {
@@ -199,14 +261,29 @@ impl Inner {
     /// A worker says that its initializer has returned, or what it raised.
     pub fn worker_ready(&mut self, slot: SlotId, failure: Option<String>, now: u64) {
         let Some(lane) = self.lanes.lane(slot) else { return };
-        let epoch = lane.worker.epoch;
+        let (epoch, pid) = (lane.worker.epoch, lane.pid);
         match failure {
             None => {
                 lane.is_ready = true;
                 self.tree.keepers_lost = 0;
+                self.note_own_setup(slot, pid, now);
                 self.core.slot_ready(slot, epoch, now, &mut self.lanes);
             }
-            Some(text) => self.fail_start(slot, text, true),
+            Some(text) => {
+                let definition = self.contexts.get(self.tree.place(slot).context);
+                let of = definition.map(|one| format!("context {:?}: ", one.name));
+                self.fail_start(slot, of.unwrap_or_default() + &text, true);
+            }
+        }
+    }
+
+    /// A worker that no zygote has set a context up for has done so itself.
+    fn note_own_setup(&mut self, slot: SlotId, pid: u32, now: u64) {
+        let Place { context, since, .. } = self.tree.place(slot);
+        if self.contexts.get(context).is_some()
+            && self.tree.zygotes.get(context).state != ZygoteState::Ready
+        {
+            self.contexts.note_setup(context, now.saturating_sub(since), memory_of(pid));
         }
     }
 
@@ -214,15 +291,9 @@ impl Inner {
     pub fn on_event(&mut self, event: Event) {
         match event {
             Event::Up { .. } | Event::Refused { .. } => {}
-            Event::ZygoteReady { zygote, .. } if zygote == self.tree.zygote => {
-                self.tree.state = ZygoteState::Ready;
-                self.spawn_waiting();
-            }
-            Event::ZygoteReady { .. } => {}
+            Event::ZygoteReady { zygote, pid } => self.zygote_ready(zygote, pid.unsigned_abs()),
             Event::ZygoteLost { zygote, end, stderr_tail } => {
-                if zygote == self.tree.zygote {
-                    self.zygote_lost(end, &stderr_tail);
-                }
+                self.zygote_lost(zygote, end, &stderr_tail);
             }
             Event::Born(birth) => {
                 if let Some(lane) = self.lane_of(birth.worker) {
@@ -250,9 +321,18 @@ impl Inner {
         self.lanes.lane(worker.slot).filter(|lane| lane.worker == worker)
     }
 
-    fn spawn_waiting(&mut self) {
-        for worker in std::mem::take(&mut self.tree.waiting) {
-            if let Err(text) = self.tree.spawn(worker) {
+    fn zygote_ready(&mut self, number: u32, pid: u32) {
+        let now = self.lanes.read_clock();
+        let Some((context, zygote)) = self.tree.zygotes.find(number) else { return };
+        zygote.state = ZygoteState::Ready;
+        let since = zygote.since;
+        self.contexts.note_setup(context, now.saturating_sub(since), memory_of(pid));
+        self.start_waiting(context);
+    }
+
+    fn start_waiting(&mut self, context: ContextId) {
+        for worker in std::mem::take(&mut self.tree.zygotes.get(context).waiting) {
+            if let Err(text) = self.start_process(worker, context) {
                 self.fail_start(worker.slot, text, false);
             }
         }
@@ -260,31 +340,20 @@ impl Inner {
 
     /// A zygote's end concerns only the workers that it was to fork. One that ended by itself before it was ready will
     /// do so next time; one that was killed need not.
-    fn zygote_lost(&mut self, end: ZygoteEnd, stderr_tail: &[u8]) {
-        let was_ready = self.tree.state == ZygoteState::Ready;
-        let was_killed = matches!(end, ZygoteEnd::Exited(ExitStatus::Signal { .. }));
-        self.tree.state = ZygoteState::Absent;
+    fn zygote_lost(&mut self, number: u32, end: ZygoteEnd, stderr_tail: &[u8]) {
+        let Some((context, zygote)) = self.tree.zygotes.find(number) else { return };
+        let was_ready = zygote.state == ZygoteState::Ready;
+        zygote.state = ZygoteState::Absent;
         if end == ZygoteEnd::Exited(ExitStatus::Code(THREADED_EXIT_CODE)) {
             // The next zygote would have the same threads: from now on each worker is an interpreter of its own.
-            self.tree.spawns_fresh = true;
-            return self.spawn_waiting();
+            zygote.spawns_fresh = true;
+            return self.start_waiting(context);
         }
-        let how = match end {
-            ZygoteEnd::NotStarted { errno } => {
-                let path = self.tree.program.arguments.first().map_or(&[][..], |path| path);
-                let reason = std::io::Error::from_raw_os_error(errno);
-                format!("the interpreter {} cannot be run: {reason}", String::from_utf8_lossy(path))
-            }
-            ZygoteEnd::Exited(status) => {
-                format!(
-                    "the process that workers are forked from ended with {status} while it started"
-                )
-            }
-        };
-        let tail = String::from_utf8_lossy(stderr_tail);
-        let text = if tail.is_empty() { how } else { format!("{how}:\n{tail}") };
-        for worker in std::mem::take(&mut self.tree.waiting) {
-            self.fail_start(worker.slot, text.clone(), !was_ready && !was_killed);
+        let waiting = std::mem::take(&mut zygote.waiting);
+        let name = self.contexts.get(context).map(|definition| &*definition.name);
+        let text = obituary(end, name, &self.tree.interpreter(), stderr_tail);
+        for worker in waiting {
+            self.fail_start(worker.slot, text.clone(), !was_ready && is_final(end));
         }
     }
 
@@ -310,12 +379,9 @@ impl Inner {
         if !lane.is_ready {
             if cause == LossCause::Keeper && self.tree.keepers_lost <= KEEPERS_LOST_MAX {
                 // It did not fail to start: it is started again, and costs no task anything.
-                return self.spawn(slot);
+                return self.spawn(slot, self.tree.place(slot).context);
             }
-            let text =
-                format!("worker {} {} before it was ready\n{detail}", slot.0, cause_text(cause));
-            self.fail_start(slot, text, false);
-            return;
+            return self.fail_early(slot, cause, &detail);
         }
         let reader = lane.ends.control.progress();
         let claimed = reader.claimed();
@@ -334,6 +400,25 @@ impl Inner {
         self.core.slot_lost(slot, epoch, loss, now, &mut self.lanes);
     }
 
+    /// A worker has ended before it was ready: most likely in what it is to set up, if there is such.
+    fn fail_early(&mut self, slot: SlotId, cause: LossCause, detail: &str) {
+        let text = match self.contexts.get(self.tree.place(slot).context) {
+            Some(ContextDefinition { name, .. }) if cause == LossCause::Signal(SETUP_ALARM) => {
+                format!("the setup of context {name:?} did not return in time and was stopped")
+            }
+            Some(ContextDefinition { name, .. }) => {
+                format!(
+                    "worker {} {} before context {name:?} was set up",
+                    slot.0,
+                    cause_text(cause)
+                )
+            }
+            None => format!("worker {} {} before it was ready", slot.0, cause_text(cause)),
+        };
+        let is_late = cause == LossCause::Signal(SETUP_ALARM);
+        self.fail_start(slot, format!("{text}\n{detail}"), is_late);
+    }
+
     /// The keeper was killed. Its workers die with it; once they are dead their rings tell what had started.
     pub fn keeper_lost(&mut self, commands: Commands) {
         for lane in self.lanes.lanes.iter().flatten() {
@@ -347,8 +432,7 @@ impl Inner {
         kill_tree_leftovers(self.tree.commands.token());
         self.tree.commands = commands;
         self.tree.keepers_lost += 1;
-        self.tree.state = ZygoteState::Absent;
-        self.tree.waiting.clear();
+        self.tree.zygotes.lose_all();
         if self.tree.closing == Closing::Told {
             // It was the old keeper that was told, perhaps when it was dead already.
             self.tree.closing = Closing::Asked;
@@ -395,4 +479,12 @@ fn signal(lane: &Lane, signal: i32) {
     if let Some(pidfd) = &lane.pidfd {
         send_signal(pidfd.as_fd(), signal);
     }
+}
+
+/// Memory of a process that is not shared with files, bytes; 0 if it is gone.
+fn memory_of(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse().ok());
+    kilobytes.map_or(0, |kilobytes: u64| kilobytes << 10)
 }

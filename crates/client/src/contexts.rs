@@ -1,0 +1,182 @@
+//! The contexts that tasks may name: what each id stands for, and what its setup has cost so far.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use gristmill_core::{ContextOptions, ContextStats};
+use gristmill_wire::ContextId;
+
+use crate::client::Client;
+
+/// What the layer above decides of a context. Its bytes are opaque here: a worker's process gets them, and knows what to do.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ContextDefinition {
+    /// For messages.
+    pub name: Box<str>,
+    /// What a process with the context sets up.
+    pub setup: Arc<[u8]>,
+    /// Workers that have it at the same time, at most.
+    pub workers_max: u16,
+    /// Processes can be forked from one in which it was set up.
+    pub is_fork_safe: bool,
+}
+
+/// What a context cost, and was good for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContextReport {
+    /// What it is called.
+    pub name: Box<str>,
+    /// Its workers and calls.
+    pub stats: ContextStats,
+    /// How long those calls took together, nanoseconds.
+    pub busy_ns: u64,
+    /// Its setups.
+    pub setups: Setups,
+    /// Why nobody can have it.
+    pub failure: Option<Box<str>>,
+}
+
+/// How often something was set up, and how long that took: processes' starts are in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Setups {
+    /// How often.
+    pub count: u64,
+    /// Together, nanoseconds.
+    pub took_ns: u64,
+    /// Memory that the last one left its process with, bytes.
+    pub memory: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    definition: ContextDefinition,
+    uses: u32,
+    setups: Setups,
+}
+
+/// All contexts. An id stands for one definition for ever.
+#[derive(Debug, Default)]
+pub(crate) struct Contexts {
+    entries: BTreeMap<ContextId, Entry>,
+    by_definition: HashMap<ContextDefinition, ContextId>,
+    last: u32,
+}
+
+impl Contexts {
+    /// The id of a definition, which gains a use; the same one has the same id while it is in use.
+    fn define(&mut self, definition: ContextDefinition) -> ContextId {
+        if let Some(&id) = self.by_definition.get(&definition) {
+            self.entries.get_mut(&id).expect("it is in use").uses += 1;
+            return id;
+        }
+        self.last += 1;
+        let id = ContextId(self.last);
+        self.by_definition.insert(definition.clone(), id);
+        self.entries.insert(id, Entry { definition, uses: 1, setups: Setups::default() });
+        id
+    }
+
+    /// Takes a use away; true when it was the last.
+    fn release(&mut self, id: ContextId) -> bool {
+        let Some(entry) = self.entries.get_mut(&id) else { return false };
+        entry.uses -= 1;
+        let is_last = entry.uses == 0;
+        if is_last {
+            // Its last tasks may still run: who defines it anew meanwhile gets another one.
+            self.by_definition.remove(&entry.definition);
+        }
+        is_last
+    }
+
+    /// Forgets one that no task names any more.
+    pub fn drop(&mut self, id: ContextId) {
+        self.entries.remove(&id);
+    }
+
+    /// What an id stands for; nothing for a worker's that has no context.
+    pub fn get(&self, id: ContextId) -> Option<&ContextDefinition> {
+        self.entries.get(&id).map(|entry| &entry.definition)
+    }
+
+    /// What it is called, for messages.
+    pub fn name(&self, id: ContextId) -> &str {
+        self.get(id).map_or("?", |definition| &definition.name)
+    }
+
+    /// One was set up.
+    pub fn note_setup(&mut self, id: ContextId, took_ns: u64, memory: u64) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.setups.count += 1;
+            entry.setups.took_ns += took_ns;
+            entry.setups.memory = memory;
+        }
+    }
+}
+
+impl Client {
+    /// The id of a context, which gains a use until [`Self::forget_context`].
+    pub fn define_context(&self, definition: ContextDefinition) -> ContextId {
+        let mut inner = self.lock();
+        let options = ContextOptions { workers_max: definition.workers_max };
+        let id = inner.contexts.define(definition);
+        inner.core.define_context(id, options);
+        id
+    }
+
+    /// Gives a use of a context back; with the last one it goes, once the tasks that name it have ended.
+    pub fn forget_context(&self, id: ContextId) {
+        let mut inner = self.lock();
+        if !inner.contexts.release(id) {
+            return;
+        }
+        let now = inner.lanes.read_clock();
+        let crate::inner::Inner { core, lanes, .. } = &mut *inner;
+        core.forget_context(id, now, lanes);
+        inner.settle();
+        self.summon_if_needed(inner);
+    }
+
+    /// What a context cost, and was good for.
+    pub fn context_report(&self, id: ContextId) -> Option<ContextReport> {
+        let mut inner = self.lock();
+        inner.drain();
+        let entry = inner.contexts.entries.get(&id)?;
+        let stats = inner.core.context_stats(id)?;
+        Some(ContextReport {
+            name: entry.definition.name.clone(),
+            stats,
+            busy_ns: inner.lanes.scale.to_ns(stats.busy_ticks),
+            setups: entry.setups,
+            failure: inner.core.context_failure(id).map(|failure| failure.text.clone()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(setup: &[u8]) -> ContextDefinition {
+        ContextDefinition {
+            name: "model".into(),
+            setup: setup.into(),
+            workers_max: 4,
+            is_fork_safe: true,
+        }
+    }
+
+    #[test]
+    fn the_same_definition_is_the_same_context_while_somebody_uses_it() {
+        let mut contexts = Contexts::default();
+        let first = contexts.define(definition(b"one"));
+        assert_eq!(contexts.define(definition(b"one")), first);
+        assert_ne!(contexts.define(definition(b"two")), first);
+        assert!(!contexts.release(first), "somebody else uses it");
+        assert!(contexts.release(first));
+        assert_eq!(contexts.name(first), "model", "its last tasks may run");
+        let again = contexts.define(definition(b"one"));
+        assert_ne!(again, first, "one that is drained is another one");
+        contexts.drop(first);
+        assert!(contexts.get(first).is_none() && contexts.get(again).is_some());
+    }
+}

@@ -1,0 +1,129 @@
+//! A context's life: defined, had by workers or by none, forgotten, and dropped with its last task.
+
+use std::sync::Arc;
+
+use gristmill_wire::ContextId;
+
+use super::{Context, ContextOptions, PLAIN};
+use crate::port::Port;
+use crate::queue::ReadyQueue;
+use crate::slots::SlotState;
+use crate::starts::Starts;
+use crate::stats::ContextStats;
+use crate::{Core, StartFailure};
+
+impl Core {
+    /// Makes a context known: tasks may name it. One that is known keeps what it has.
+    ///
+    /// # Panics
+    /// It is the number of none.
+    pub fn define_context(&mut self, context: ContextId, options: ContextOptions) {
+        assert!(context != PLAIN, "0 is no context");
+        let new = || Context {
+            options,
+            queue: ReadyQueue::new(),
+            current: 0,
+            starts: Starts::default(),
+            is_proven: false,
+            failure: None,
+            served_at: 0,
+            tasks: 0,
+            is_forgotten: false,
+            stats: ContextStats::default(),
+        };
+        self.contexts.table.entry(context).or_insert_with(new);
+    }
+
+    /// No task will name a context any more. Those that do are completed; then its workers leave, and
+    /// [`Port::context_dropped`] is called.
+    pub fn forget_context(&mut self, context: ContextId, now: u64, port: &mut impl Port) {
+        self.now = now;
+        let Some(one) = self.contexts.table.get_mut(&context) else { return };
+        one.is_forgotten = true;
+        if one.tasks == 0 {
+            self.contexts.unneeded.push(context);
+            self.drop_unneeded(port);
+        }
+    }
+
+    /// Sends workers away whose contexts nobody needs any more.
+    #[inline]
+    pub(crate) fn drop_unneeded(&mut self, port: &mut impl Port) {
+        while let Some(context) = self.contexts.unneeded.pop() {
+            self.drop_context(context, port);
+        }
+    }
+
+    #[cold]
+    fn drop_context(&mut self, context: ContextId, port: &mut impl Port) {
+        let Some(dropped) = self.contexts.table.remove(&context) else { return };
+        debug_assert!(dropped.queue.is_empty(), "a context outlives its tasks");
+        for place in 0..self.live_end {
+            if self.slots[place].context == context {
+                self.send_worker_away(place, port);
+            }
+        }
+        port.context_dropped(context);
+    }
+
+    /// A task was accepted that names a context.
+    pub(crate) fn context_gains_task(&mut self, context: ContextId) {
+        if let Some(one) = self.contexts.table.get_mut(&context) {
+            one.tasks += 1;
+        }
+    }
+
+    /// One of them is final.
+    pub(crate) fn context_loses_task(&mut self, context: ContextId) {
+        let Some(one) = self.contexts.table.get_mut(&context) else { return };
+        one.tasks -= 1;
+        if one.tasks == 0 && one.is_forgotten {
+            self.contexts.unneeded.push(context);
+        }
+    }
+
+    /// Why workers cannot have a context.
+    #[must_use]
+    pub fn context_failure(&self, context: ContextId) -> Option<&StartFailure> {
+        self.contexts.table.get(&context)?.failure.as_deref()
+    }
+
+    /// What a context was good for so far.
+    #[must_use]
+    pub fn context_stats(&self, context: ContextId) -> Option<ContextStats> {
+        let one = self.contexts.table.get(&context)?;
+        let (workers, running) = self.workers_with(context);
+        Some(ContextStats { workers, running, waiting: one.queue.len().into(), ..one.stats })
+    }
+
+    /// A worker with a context has run calls.
+    pub(crate) fn context_ran(&mut self, context: ContextId, calls: u64, ticks: u64) {
+        if let Some(one) = self.contexts.table.get_mut(&context) {
+            one.starts.bear_fruit();
+            one.stats.calls += calls;
+            one.stats.busy_ticks += ticks;
+        }
+    }
+
+    /// A worker with a context is up.
+    pub(crate) fn context_came_up(&mut self, context: ContextId) {
+        if let Some(one) = self.contexts.table.get_mut(&context) {
+            one.starts.succeed();
+            one.is_proven = true;
+            one.stats.deployments += 1;
+        }
+    }
+
+    /// A worker with a context did not come up. After a permanent failure, or several in a row, nobody can have it.
+    pub(crate) fn context_failed(&mut self, context: ContextId, failure: StartFailure) {
+        let Some(one) = self.contexts.table.get_mut(&context) else { return };
+        let rounds = one.starts.fail(self.now, &self.config);
+        let has_live = self.slots.iter().any(|slot| {
+            slot.context == context
+                && !matches!(slot.state, SlotState::Absent | SlotState::Starting)
+        });
+        if (failure.permanent || rounds >= self.config.start_failures_max) && !has_live {
+            one.failure = Some(Arc::new(failure));
+        }
+    }
+}

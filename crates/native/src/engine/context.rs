@@ -1,0 +1,94 @@
+//! Contexts of an engine: what `gristmill.Context` holds of each executor that its functions run in.
+
+use std::sync::Arc;
+
+use gristmill_client::{Client, ContextDefinition};
+use gristmill_sync::atomic::{AtomicBool, Ordering};
+use gristmill_wire::ContextId;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use super::Engine;
+
+/// One engine's use of one context, which stays there as long as this lives.
+#[pyclass(frozen, module = "gristmill._native")]
+pub struct ContextUse {
+    client: Arc<Client>,
+    id: ContextId,
+    is_released: AtomicBool,
+}
+
+impl ContextUse {
+    /// The number that tasks name it by, while it is in use.
+    #[inline]
+    pub fn id(&self) -> Option<ContextId> {
+        // Relaxed without a partner: the flag is only asked with the interpreter held.
+        (!self.is_released.load(Ordering::Relaxed)).then_some(self.id)
+    }
+
+    fn end(&self) {
+        if !self.is_released.swap(true, Ordering::Relaxed) {
+            // as above
+            self.client.forget_context(self.id);
+        }
+    }
+}
+
+impl Drop for ContextUse {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[pymethods]
+impl ContextUse {
+    /// Ends the use: tasks that name it are completed, then it goes.
+    fn release(&self, py: Python<'_>) {
+        py.detach(|| self.end());
+    }
+
+    /// What it cost and was good for; `None` once nobody knows it any more.
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some(report) = self.client.context_report(self.id) else { return Ok(None) };
+        let dict = PyDict::new(py);
+        dict.set_item("name", &*report.name)?;
+        dict.set_item("workers", report.stats.workers)?;
+        dict.set_item("deployments", report.stats.deployments)?;
+        dict.set_item("calls", report.stats.calls)?;
+        dict.set_item("running", report.stats.running)?;
+        dict.set_item("waiting", report.stats.waiting)?;
+        dict.set_item("call_seconds", seconds(report.busy_ns))?;
+        dict.set_item("setups", report.setups.count)?;
+        dict.set_item("setup_seconds", seconds(report.setups.took_ns))?;
+        dict.set_item("memory", report.setups.memory)?;
+        dict.set_item("failure", report.failure.as_deref())?;
+        Ok(Some(dict))
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+#[pymethods]
+impl Engine {
+    /// Makes a context known; called by `gristmill.Context`.
+    fn _define_context(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        setup: &Bound<'_, PyBytes>,
+        workers_max: u16,
+        is_fork_safe: bool,
+    ) -> PyResult<ContextUse> {
+        let client = Arc::clone(self.running_client(py)?);
+        let id = client.define_context(ContextDefinition {
+            name: name.into(),
+            setup: setup.as_bytes().into(),
+            workers_max,
+            is_fork_safe,
+        });
+        Ok(ContextUse { client, id, is_released: AtomicBool::new(false) })
+    }
+}

@@ -1,0 +1,1 @@
+"""Function contexts: declared, set up once for each worker, kept there."""

@@ -1,0 +1,163 @@
+"""Calls in processes of their own: in a fork of the worker, or in an interpreter that sets everything up anew."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from gristmill import _functions, _native, _pickling, _remote, _unpickling, _world
+from gristmill._errors import WorkerLost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: What a child that calls one function is told to do; its argument is the folder that this package is in.
+_BOOTSTRAP = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from gristmill._context import calls; calls.main()"
+)
+#: The first byte of what a child gives back.
+_RETURNED, _RAISED = b"+", b"-"
+
+
+class Forked:
+    """A function whose calls run in forks of this process, which they cannot change."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls it in a child; raises what it raises there, and ``WorkerLost`` if the child dies."""
+        reader, writer = os.pipe()
+        _flush()
+        child = os.fork()
+        if child == 0:
+            _be_child(self._function, args, kwargs, writer)
+        try:
+            os.close(writer)
+            answer = _read_all(reader)
+        except BaseException:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            raise
+        finally:
+            os.close(reader)
+        _, status = os.waitpid(child, 0)
+        return _result(answer, os.waitstatus_to_exitcode(status), "the forked child of the call")
+
+
+def _be_child(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], writer: int
+) -> None:
+    """Calls the function, writes what came of it, and ends this process."""
+    code = 1
+    try:
+        # Whoever interrupts the worker kills its child.
+        signal.signal(_native.INTERRUPT_SIGNAL, signal.SIG_DFL)
+        with open(writer, "wb") as file:
+            file.write(_answer(function, args, kwargs))
+        code = 0
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        _flush()
+        os._exit(code)
+
+
+class Anew:
+    """Makes functions whose calls each run in a new interpreter, which sets up the context first."""
+
+    def __init__(self, name: str, description: bytes, world: bytes) -> None:
+        self._name = name
+        self._told = (world, description)
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Wraps a function."""
+        definition = _functions.definition(function)
+        return lambda *args, **kwargs: self._call(definition, args, kwargs)
+
+    def _call(self, definition: bytes, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        message = _world.dump((*self._told, definition, _pickling.dump_value((args, kwargs))))
+        reader, writer = os.pipe()
+        command = [sys.executable, "-c", _BOOTSTRAP, _package_parent(), str(writer)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(writer,)) as child:
+            try:
+                os.close(writer)
+                assert child.stdin is not None, "it was asked for"
+                with child.stdin as pipe:
+                    pipe.write(message)
+                answer = _read_all(reader)
+            except BrokenPipeError:
+                answer = b""
+            except BaseException:
+                child.kill()
+                raise
+            finally:
+                os.close(reader)
+        return _result(answer, child.returncode, f"the process of the call in {self._name!r}")
+
+
+def main() -> None:
+    """Sets a context up, calls one function, and writes what came of it: what ``Anew`` starts."""
+    from gristmill._context import held
+
+    writer = int(sys.argv[2])
+    world, description, definition, pickled = _world.load(sys.stdin.buffer.read())
+    _world.enter(world)
+
+    def call() -> Any:
+        held.set_up(_as_memory(description), world)
+        args, kwargs = _unpickling.load(pickled, {})
+        try:
+            return _functions.load(definition)(*args, **kwargs)
+        finally:
+            held.tear_down()
+
+    with open(writer, "wb") as file:
+        file.write(_answer(call, (), {}))
+
+
+def _as_memory(description: bytes) -> bytes:
+    """The description of the same context, kept in memory: in this process, which is there for one call."""
+    from gristmill._context import held
+
+    key, told = description[: held.KEY_SIZE], description[held.KEY_SIZE :]
+    *rest, _, _ = _world.load(told)
+    return key + _world.dump((*rest, "direct", "memory"))
+
+
+def _answer(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+    try:
+        return _RETURNED + _pickling.dump_value(function(*args, **kwargs))
+    except BaseException as error:
+        return _RAISED + _remote.dump_exception(error)
+
+
+def _result(answer: bytes, code: int, who: str) -> Any:
+    """What a child has given back."""
+    if answer[:1] == _RETURNED:
+        return _unpickling.load(answer[1:], {})
+    if answer[:1] == _RAISED:
+        raise _remote.load_exception(answer[1:])
+    how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+    raise WorkerLost(f"{who} ended {how} before it had returned")
+
+
+def _read_all(descriptor: int) -> bytes:
+    parts = []
+    while part := os.read(descriptor, 1 << 20):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _package_parent() -> str:
+    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()

@@ -1,0 +1,309 @@
+"""``gristmill.Context``: what functions need before they run, as the caller declares it.
+
+The idea is that of function contexts: Phung and others, "Accelerating Function-Centric Applications by Discovering,
+Distributing, and Retaining Reusable Context in Workflow Systems", section 3.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gristmill import _functions, _pickling, _world
+from gristmill._context import held
+from gristmill._errors import ContextError, UnpicklableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from gristmill import _native
+    from gristmill._executor import Executor
+
+#: Seconds that a setup may take.
+SETUP_SECONDS = 600.0
+#: Workers are counted by two bytes.
+_WORKERS_MAX = 2**16 - 1
+
+#: Contexts of this process by key: one that comes back is the one that left.
+_known: weakref.WeakValueDictionary[bytes, Context] = weakref.WeakValueDictionary()
+#: How many contexts each module has made so far.
+_made: dict[str, int] = {}
+
+
+class ContextReport(NamedTuple):
+    """What a context cost in one executor, and was good for."""
+
+    #: What it is called.
+    name: str
+    #: Workers that have it, or are to.
+    workers: int
+    #: Workers that came up with it.
+    deployments: int
+    #: Calls that ran there.
+    calls: int
+    #: Tasks that those workers have before them, and tasks that wait for one of them.
+    running: int
+    waiting: int
+    #: How often it was set up, and how long that took together: workers that are forked from one process share a setup.
+    setups: int
+    setup_seconds: float
+    #: How long the calls took together.
+    call_seconds: float
+    #: Bytes of memory that the last setup left its process with.
+    memory: int
+    #: Why no worker can have it.
+    failure: str | None
+
+    @property
+    def share_value(self) -> float:
+        """Calls for each deployment (the measure of figure 11 of the paper)."""
+        return self.calls / max(self.deployments, 1)
+
+
+class Context:
+    """What functions need before they run: set up once for each worker, and kept there for every call.
+
+    Tasks that are submitted with it (``executor.options(context=ctx).submit(f, x)``, or ``ctx.submit(f, x)``) run in
+    workers where it was set up, and get by name what the setup left behind: ``ctx["model"]``, in functions of any kind,
+    lambdas and closures too. An exception in a call costs nothing; a worker that dies is forked anew from the process
+    in which the context was set up.
+
+    :param setup: called with ``args`` before the first call; returns a dict of names to objects, or ``None``. A
+        generator function yields that dict instead, and what follows the ``yield`` runs when the context is not needed
+        any more.
+    :param name: what the context is called in messages; the setup's name if not given.
+    :param preload: names of modules that are imported before the setup is called.
+    :param slots: workers that have the context at the same time, at most; as many as there are calls for if not given.
+        On nodes that is for each node.
+    :param mode: ``"direct"`` runs calls one after the other in the worker itself, ``"fork"`` each in a forked child of
+        it: slower by some milliseconds, and whatever a call does to the objects of the context is gone after it.
+    :param reuse: ``"memory"`` keeps the context in memory. ``"disk"`` and ``"none"`` set it up anew for each call, in a
+        new interpreter: they are there to measure what a context gains (levels L2 and L1 of the paper).
+    :param fork: ``False`` if processes must not be forked from one where the setup has run, as with CUDA: then each
+        worker is an interpreter of its own and calls the setup itself. A setup that leaves threads behind is found out,
+        and treated so.
+    :param timeout: seconds that the setup may take; no limit if ``None``.
+
+    A context is set up with the first task that needs it, in processes that were started for it. It may be used here,
+    too: ``with ctx:`` sets it up in this process.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_description",
+        "_key",
+        "_local",
+        "_objects",
+        "_place",
+        "_uses",
+        "args",
+        "fork",
+        "mode",
+        "name",
+        "preload",
+        "reuse",
+        "setup",
+        "slots",
+        "timeout",
+    )
+
+    def __init__(
+        self,
+        setup: Callable[..., Any],
+        /,
+        *args: Any,
+        name: str | None = None,
+        preload: Sequence[str] = (),
+        slots: int | None = None,
+        mode: str = "direct",
+        reuse: str = "memory",
+        fork: bool = True,
+        timeout: float | None = SETUP_SECONDS,
+    ) -> None:
+        if not callable(setup):
+            raise TypeError(f"setup must be callable, not {setup!r}")
+        if isinstance(preload, str):
+            raise TypeError("preload is a list of module names, not one text")
+        if slots is not None and not 1 <= slots <= _WORKERS_MAX:
+            raise ValueError(f"slots must be between 1 and {_WORKERS_MAX}, not {slots!r}")
+        if mode not in ("direct", "fork"):
+            raise ValueError(f'mode must be "direct" or "fork", not {mode!r}')
+        if reuse not in ("memory", "disk", "none"):
+            raise ValueError(f'reuse must be "memory", "disk" or "none", not {reuse!r}')
+        if timeout is not None and not timeout > 0:
+            raise ValueError(f"timeout must be a positive number of seconds, not {timeout!r}")
+        self.setup = setup
+        self.args = args
+        self.name: str = name or _name_of(setup)
+        self.preload = tuple(preload)
+        self.slots = slots
+        self.mode = mode
+        self.reuse = reuse
+        self.fork = fork
+        self.timeout = timeout
+        self._place = _place_of(sys._getframe(1).f_globals.get("__name__", "__main__"))
+        self._begin()
+
+    def _begin(self) -> None:
+        """Sets what a context has that was made, or has come to this process."""
+        self._key: bytes | None = None
+        self._description = b""
+        self._objects: dict[str, Any] | None = None
+        self._local: held.Held | None = None
+        self._uses: weakref.WeakKeyDictionary[Executor, _native.ContextUse] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    # What functions get
+
+    def __getitem__(self, name: str) -> Any:
+        """Gives what the setup left behind under this name.
+
+        Raises ``KeyError``, and ``ContextError`` where there is no such context.
+        """
+        objects = self._objects
+        if objects is None:
+            objects = self._objects = held.objects_of(self)
+        return objects[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Whether the setup left something behind under this name."""
+        if self._objects is None:
+            self._objects = held.objects_of(self)
+        return name in self._objects
+
+    def __iter__(self) -> Iterator[str]:
+        """Gives the names of what the setup left behind."""
+        if self._objects is None:
+            self._objects = held.objects_of(self)
+        return iter(self._objects)
+
+    # Tasks
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Runs ``fn(*args, **kwargs)`` in this context, in the living executor that was made last; gives its future."""
+        return self._options().submit(fn, *args, **kwargs)
+
+    def map(self, fn: Callable[..., Any], /, *iterables: Any, **options: Any) -> Any:
+        """As ``Executor.map``, in this context and the living executor that was made last."""
+        return self._options().map(fn, *iterables, **options)
+
+    def _options(self) -> Any:
+        from gristmill import _executor
+
+        executor = _executor.newest()
+        if executor is None:
+            raise ValueError("there is no executor: make one first, in which the call is to run")
+        return executor.options(context=self)
+
+    def report(self, executor: Executor | None = None) -> ContextReport | None:
+        """What the context cost in an executor, and was good for; ``None`` if it was not used there.
+
+        :param executor: the living one that was made last if not given.
+        """
+        from gristmill import _executor
+
+        use = self._uses.get(executor or _executor.newest())  # type: ignore[arg-type]
+        report = None if use is None else use.report()
+        return None if report is None else ContextReport(**report)
+
+    def release(self) -> None:
+        """Lets executors forget the context: its tasks are completed, then its workers leave and their memory is free.
+
+        It is set up anew when it is used again.
+        """
+        for use in list(self._uses.values()):
+            use.release()
+        self._uses.clear()
+
+    # Use in this process
+
+    def __enter__(self) -> Context:
+        """Sets the context up in this process."""
+        if self._local is not None:
+            raise ContextError(f"context {self.name!r} is set up in this process already")
+        self._local = held.Held(self.name, self.key, self._place)
+        try:
+            self._local.begin(self.setup, self.args)
+        except BaseException:
+            self._local = None
+            raise
+        self._objects = self._local.objects
+        return self
+
+    def __exit__(self, *_failure: object) -> None:
+        """Runs what follows the setup's ``yield``."""
+        local, self._local, self._objects = self._local, None, None
+        if local is not None:
+            local.end()
+
+    # Ways to other processes
+
+    @property
+    def key(self) -> bytes:
+        """What tells contexts apart: a hash of the setup's code, its arguments and the options."""
+        if self._key is None:
+            self._description = self._describe()
+            self._key = blake2b(self._description, digest_size=held.KEY_SIZE).digest()
+            _known[self._key] = self
+        return self._key
+
+    def _describe(self) -> bytes:
+        """What a worker's process is told of the context, but its key."""
+        options = (self.preload, self.timeout, self.mode, self.reuse)
+        setup = _functions.definition(self.setup)
+        try:
+            args = _pickling.dump_value(self.args, is_for_task=True)
+        except UnpicklableError as error:
+            text = f"the arguments of the setup of context {self.name!r} cannot be sent: {error}"
+            raise UnpicklableError(text) from error
+        return _world.dump((self.name, self._place, setup, args, *options))
+
+    def _use(self, executor: Executor) -> _native.ContextUse:
+        """Called by the engine with the first task that names the context."""
+        use = self._uses.get(executor)
+        if use is None:
+            if executor._placement is not None:
+                raise ContextError(
+                    f"context {self.name!r} cannot be used on nodes: use it with an executor of this machine"
+                )
+            key = self.key
+            description = key + self._description
+            workers = self.slots or _WORKERS_MAX
+            use = executor._define_context(self.name, description, workers, self._can_fork())
+            self._uses[executor] = use
+        return use
+
+    def _can_fork(self) -> bool:
+        return self.fork
+
+    def __reduce__(self) -> Any:
+        return arrive, (self.key, self.name, self._place)
+
+    def __repr__(self) -> str:
+        return f"<Context {self.name!r}>"
+
+
+def arrive(key: bytes, name: str, place: tuple[str, int]) -> Context:
+    """Gives the context that a pickle names: the one of this process, or a handle to what its worker has."""
+    context = _known.get(key)
+    if context is None:
+        context = Context.__new__(Context)
+        context.name, context._place = name, place
+        context._begin()
+        context._key = key
+        _known[key] = context
+    return context
+
+
+def _name_of(setup: Any) -> str:
+    name = getattr(setup, "__qualname__", None) or type(setup).__qualname__
+    return str(name).rpartition("<locals>.")[2]
+
+
+def _place_of(module: str) -> tuple[str, int]:
+    """Which of its module's contexts one is: a worker that imports the module finds the same one there."""
+    number = _made[module] = _made.get(module, 0) + 1
+    return module, number

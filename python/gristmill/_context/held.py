@@ -1,0 +1,147 @@
+"""The context of this process: set up in it, or in the process that it was forked from."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+
+from gristmill import _functions, _threads, _unpickling, _world
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from gristmill._context.declare import Context
+
+#: Bytes of a key.
+KEY_SIZE = 16
+
+
+class Held:
+    """A context that was set up."""
+
+    def __init__(self, name: str, key: bytes, place: tuple[str, int]) -> None:
+        self.name = name
+        self.key = key
+        self.place = place
+        #: What the setup left behind, by name.
+        self.objects: dict[str, Any] = {}
+        #: What is to run once nobody needs it any more.
+        self._rest: Iterator[Any] | None = None
+        #: The process that was set up; forks of it share it, and do not end it.
+        self._process = 0
+
+    def begin(self, setup: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        """Calls the setup; raises what it raises, and ``TypeError`` for what is no dict."""
+        self._process = os.getpid()
+        try:
+            made = setup(*args)
+            if inspect.isgenerator(made):
+                self._rest = made
+                made = next(made, None)
+        finally:
+            if os.getpid() != self._process:
+                os._exit(
+                    0
+                )  # a child that the setup has forked, and that is not to be another worker
+        if made is None:
+            made = {}
+        if not isinstance(made, dict):
+            does = "yield" if self._rest is not None else "return"
+            raise TypeError(
+                f"the setup of context {self.name!r} must {does} a dict of names to objects, not "
+                f"{type(made).__qualname__}"
+            )
+        self.objects = made
+
+    def end(self) -> None:
+        """Runs the rest of the setup, in the process that began it."""
+        rest, self._rest = self._rest, None
+        if rest is None or os.getpid() != self._process:
+            return
+        for _ in rest:
+            raise RuntimeError(f"the setup of context {self.name!r} yielded twice")
+
+
+#: The context of this worker.
+_held: Held | None = None
+
+
+def set_up(description: bytes, world: bytes) -> None:
+    """Sets up the context that a description names; raises whatever that raises. ``world`` is the caller's."""
+    global _held
+    key, told = description[:KEY_SIZE], description[KEY_SIZE:]
+    name, place, setup, args, preload, timeout, mode, reuse = _world.load(told)
+    new = Held(name, key, place)
+    if reuse != "memory":
+        from gristmill._context import calls
+
+        _functions.wrap = calls.Anew(name, description, world)
+    else:
+        with _time_limit(timeout):
+            _threads.import_all(preload)
+            new.begin(_functions.load(setup), _unpickling.load(args, {}))
+        if mode == "fork":
+            from gristmill._context import calls
+
+            _functions.wrap = calls.Forked
+    _held = new
+
+
+def name() -> str:
+    """What the context of this process is called."""
+    return _held.name if _held is not None else ""
+
+
+def tear_down() -> None:
+    """Runs the rest of the setup, if this process was set up and there is a rest."""
+    if _held is not None:
+        _held.end()
+
+
+def objects_of(context: Context) -> dict[str, Any]:
+    """What the setup of a context left behind in this process; raises ``ContextError`` if it has not run here."""
+    if _held is not None and _is_same(context, _held):
+        return _held.objects
+    from gristmill._errors import ContextError
+
+    if _held is not None:
+        text = f"this worker has context {_held.name!r}, not {context.name!r}"
+    elif "GRISTMILL_WORKER" in os.environ:
+        text = f"this worker does not have context {context.name!r}"
+    else:
+        raise ContextError(
+            f"context {context.name!r} is not set up in this process: use it in tasks, or here in a block "
+            '"with context:"'
+        )
+    raise ContextError(
+        f"{text}: submit the task with options(context=...), or use python_app(context=...)"
+    )
+
+
+def _is_same(context: Context, other: Held) -> bool:
+    """Whether that is the one: by its key, or, where a module made it again in this process, by its place there."""
+    if context._place == other.place and context._place[0] != "__main__":
+        return context.name == other.name
+    return context.key == other.key
+
+
+@contextlib.contextmanager
+def _time_limit(seconds: float | None) -> Iterator[None]:
+    """Ends this process, which says first where it is, if the block takes longer."""
+    if seconds is None:
+        yield
+        return
+    import faulthandler
+    import signal
+
+    # Without Python's help: what hangs may hold the interpreter.
+    faulthandler.register(signal.SIGALRM, chain=True)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        faulthandler.unregister(signal.SIGALRM)

@@ -1,0 +1,66 @@
+"""Setups of contexts, which leave a line in a file for each time they run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gristmill import Context
+
+
+class Log:
+    """Lines that processes append to one file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = str(folder / "log")
+
+    def add(self, word: str) -> None:
+        """Appends the word and this process."""
+        with open(self._path, "a") as file:
+            file.write(f"{word} {os.getpid()}\n")
+
+    def pids(self, word: str) -> list[int]:
+        """The processes that have appended the word."""
+        path = Path(self._path)
+        lines = path.read_text().split("\n") if path.exists() else []
+        return [int(line.split()[1]) for line in lines if line.startswith(word + " ")]
+
+
+def load(log: Log, size: int = 10) -> dict[str, Any]:
+    """Leaves a list behind, and the process that it is from."""
+    log.add("load")
+    return {"model": list(range(size)), "maker": os.getpid()}
+
+
+def open_and_close(log: Log) -> Iterator[dict[str, Any]]:
+    """Has something to do at the end."""
+    log.add("open")
+    yield {"maker": os.getpid()}
+    log.add("close")
+
+
+def word(text: str) -> dict[str, str]:
+    """Leaves a word behind."""
+    return {"word": text}
+
+
+#: Contexts that workers find when they import this module.
+hello = Context(word, "hello")
+goodbye = Context(word, "goodbye")
+
+
+def greet(name: str) -> str:
+    """Uses a context of this module."""
+    return f"{hello['word']}, {name}"
+
+
+def part(name: str) -> str:
+    """Uses the other one."""
+    return f"{goodbye['word']}, {name}"
+
+
+def is_made_here(context: Context) -> bool:
+    """Whether the context was set up in this process."""
+    return bool(context["maker"] == os.getpid())

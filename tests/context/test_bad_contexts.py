@@ -1,0 +1,166 @@
+"""Contexts that cannot be had: a clear error that names the context and the step, and no task of others is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gristmill import Context, ContextError, Executor, ResourceError, UnpicklableError
+
+import setups
+from setups import Log, load
+
+MakeExecutor = Callable[..., Executor]
+
+
+def no_weights() -> dict[str, Any]:
+    raise ValueError("no weights")
+
+
+def test_a_setup_that_raises_fails_its_tasks_and_no_others(executor: Executor) -> None:
+    context = Context(no_weights, name="model")
+    options = executor.options(context=context)
+    failed = [options.submit(abs, -1) for _ in range(3)]
+    for future in failed:
+        with pytest.raises(
+            ContextError, match=r'(?s)context "model" failed.*ValueError: no weights'
+        ):
+            future.result()
+    assert executor.submit(abs, -1).result() == 1
+    with pytest.raises(ContextError, match="no weights"):
+        options.submit(abs, -1).result()
+    report = context.report(executor)
+    assert report is not None
+    assert "no weights" in (report.failure or "")
+
+
+def test_a_setup_that_raises_in_each_worker_says_so(make_executor: MakeExecutor) -> None:
+    executor = make_executor(1)
+    options = executor.options(context=Context(no_weights, fork=False, name="model"))
+    with pytest.raises(
+        ContextError, match=r'(?s)context "model": the setup failed.*ValueError: no weights'
+    ):
+        options.submit(abs, -1).result()
+    assert executor.submit(abs, -1).result() == 1
+
+
+@pytest.mark.parametrize("fork", [True, False])
+def test_a_setup_that_hangs_is_stopped_and_says_where_it_was(
+    executor: Executor, fork: bool
+) -> None:
+    def hang() -> None:
+        threading.Event().wait()
+
+    context = Context(hang, name="model", timeout=0.2, fork=fork)
+    with pytest.raises(ContextError, match=r"(?s)model.* in time.*threading.py.* in wait"):
+        executor.options(context=context).submit(abs, -1).result()
+    assert executor.submit(abs, -1).result() == 1
+
+
+def test_a_setup_that_forks_does_not_make_two_of_it(executor: Executor, tmp_path: Path) -> None:
+    def fork(log: Log) -> dict[str, Any]:
+        os.fork()
+        log.add("here")
+        return {"maker": os.getpid()}
+
+    log = Log(tmp_path)
+    context = Context(fork, log)
+    maker = executor.options(context=context).submit(lambda: context["maker"]).result()
+    assert maker in log.pids("here")
+    assert [future.result() for future in executor.submit_many(abs, [-1] * 9)] == [1] * 9
+
+
+def test_a_setup_that_dies_is_tried_again_and_then_given_up(make_executor: MakeExecutor) -> None:
+    def die() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    executor = make_executor(1)
+    with pytest.raises(ContextError, match='"model" was killed'):
+        executor.options(context=Context(die, name="model")).submit(abs, -1).result()
+    assert executor.submit(abs, -1).result() == 1
+
+
+def test_a_setup_that_leaves_threads_behind_is_set_up_in_each_worker(
+    executor: Executor, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def start_a_thread(log: Log) -> dict[str, Any]:
+        log.add("begin")
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+        return {"maker": os.getpid()}
+
+    log = Log(tmp_path)
+    context = Context(start_a_thread, log, name="model")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        options = executor.options(context=context)
+        assert options.submit(lambda: context["maker"] == os.getpid()).result()
+    executor.shutdown()
+    assert "the setup of context 'model' started threads" in capfd.readouterr().err
+
+
+def test_a_setup_must_leave_a_dict(executor: Executor) -> None:
+    context = Context(lambda: [1, 2], name="model")
+    with pytest.raises(
+        ContextError, match="'model' must return a dict of names to objects, not list"
+    ):
+        executor.options(context=context).submit(abs, -1).result()
+
+
+def test_a_missing_module_is_named(executor: Executor) -> None:
+    context = Context(dict, preload=["no_such_module_anywhere"], name="model")
+    with pytest.raises(ContextError, match=r"(?s)model.*No module named 'no_such_module_anywhere'"):
+        executor.options(context=context).submit(abs, -1).result()
+
+
+def test_a_task_without_the_context_says_what_to_do(executor: Executor, tmp_path: Path) -> None:
+    context = Context(load, Log(tmp_path), name="model")
+    with pytest.raises(ContextError, match="does not have context 'model': submit the task with"):
+        executor.submit(lambda: context["model"]).result()
+    with pytest.raises(ContextError, match="this worker has context 'word', not 'model'"):
+        executor.options(context=setups.hello).submit(lambda: context["model"]).result()
+    with pytest.raises(ContextError, match="not set up in this process"):
+        context["model"]
+
+
+def test_arguments_that_cannot_be_sent_are_named(executor: Executor) -> None:
+    context = Context(dict, threading.Lock(), name="model")
+    with pytest.raises(UnpicklableError, match="arguments of the setup of context 'model'"):
+        executor.options(context=context).submit(abs, -1)
+
+
+def test_options_that_make_no_sense_are_refused_at_once(executor: Executor) -> None:
+    for options in ({"slots": 0}, {"mode": "thread"}, {"reuse": "tape"}, {"timeout": 0}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            Context(dict, **options)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="setup must be callable"):
+        Context({"model": 1})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"gristmill\.Context"):
+        executor.options(context={"model": 1})  # type: ignore[arg-type]
+    with pytest.raises(ResourceError, match="cannot ask for cores"):
+        executor.options(context=Context(dict), cores=2)
+
+
+def test_a_context_that_is_changed_is_another_one(make_executor: MakeExecutor) -> None:
+    executor = make_executor(1)
+    for text in ("one", "two"):
+        context = Context(setups.word, text)
+        assert (
+            executor.options(context=context).submit(lambda c=context: c["word"]).result() == text
+        )
+
+
+def test_time_to_set_up_is_not_time_that_a_task_runs(executor: Executor) -> None:
+    def slow() -> dict[str, Any]:
+        time.sleep(0.3)
+        return {}
+
+    options = executor.options(context=Context(slow), timeout=0.2)
+    assert options.submit(abs, -1).result() == 1

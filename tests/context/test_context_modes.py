@@ -1,0 +1,72 @@
+"""Calls in forks of a context's worker, and contexts that are set up anew for each call."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gristmill import Context, Executor, TaskTimeout, WorkerLost
+
+from setups import Log, load, open_and_close
+
+MakeExecutor = Callable[..., Executor]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path)
+
+
+def test_forked_calls_do_not_change_the_context(executor: Executor, log: Log) -> None:
+    context = Context(load, log, mode="fork")
+    options = executor.options(context=context)
+
+    def append() -> tuple[int, int]:
+        context["model"].append(1)
+        return len(context["model"]), os.getpid()
+
+    results = [options.submit(append).result() for _ in range(3)]
+    assert [length for length, _ in results] == [11, 11, 11]
+    assert len({process for _, process in results}) == 3
+    assert len(log.pids("load")) == 1
+
+
+def test_a_forked_call_that_dies_leaves_its_worker_alone(
+    make_executor: MakeExecutor, log: Log
+) -> None:
+    context = Context(load, log, mode="fork")
+    options = make_executor(1).options(context=context)
+    parent = options.submit(os.getppid).result()
+    with pytest.raises(WorkerLost, match="by signal 9"):
+        options.submit(lambda: os.kill(os.getpid(), signal.SIGKILL)).result()
+    with pytest.raises(ZeroDivisionError):
+        options.submit(lambda: 1 / 0).result()
+    assert options.submit(os.getppid).result() == parent
+
+
+def test_a_forked_call_is_stopped_when_its_time_is_over(
+    make_executor: MakeExecutor, log: Log
+) -> None:
+    context = Context(load, log, mode="fork")
+    executor = make_executor(1)
+    parent = executor.options(context=context).submit(os.getppid).result()
+    with pytest.raises(TaskTimeout):
+        executor.options(context=context, timeout=0.1).submit(signal.pause).result()
+    assert executor.options(context=context).submit(os.getppid).result() == parent
+
+
+@pytest.mark.parametrize("reuse", ["none", "disk"])
+def test_without_reuse_each_call_has_a_setup_of_its_own(
+    executor: Executor, log: Log, reuse: str
+) -> None:
+    context = Context(open_and_close, log, reuse=reuse)
+    options = executor.options(context=context)
+    found = [options.submit(lambda: (context["maker"], os.getpid())).result() for _ in range(3)]
+    assert all(maker == process for maker, process in found)
+    assert log.pids("open") == log.pids("close") == [process for _, process in found]
+    with pytest.raises(ZeroDivisionError):
+        options.submit(lambda: 1 / 0).result()
