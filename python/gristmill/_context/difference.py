@@ -1,0 +1,93 @@
+"""What a node lacks of the distributions that a program needs, by the node's own list."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from gristmill._context.distributions import normalized
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gristmill._context.environment import Interpreter
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """What is there, and what is not."""
+
+    #: Names that are not there.
+    missing: tuple[str, ...]
+    #: Names, with the version that is needed and the one that is there.
+    other: tuple[tuple[str, str, str], ...]
+    #: Names that are there as they are needed.
+    same: tuple[str, ...]
+    #: Why compiled modules from here do not work there, a line each.
+    interpreter: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self.missing or self.other or self.interpreter)
+
+
+def difference(
+    wanted: Iterable[tuple[str, str]],
+    there: Iterable[tuple[str, str]],
+    interpreters: tuple[Interpreter, Interpreter] | None = None,
+) -> Difference:
+    """Compares names and versions that are needed with those of a node; ``interpreters`` are ours and its own."""
+    has = {normalized(name): version for name, version in there}
+    missing, other, same = [], [], []
+    for name, version in sorted(set(wanted)):
+        found = has.get(normalized(name))
+        if found is None:
+            missing.append(name)
+        elif is_same_version(version, found):
+            same.append(name)
+        else:
+            other.append((name, version, found))
+    why = unlike(*interpreters) if interpreters is not None else ()
+    return Difference(tuple(missing), tuple(other), tuple(same), tuple(why))
+
+
+def is_same_version(one: str, other: str) -> bool:
+    """Whether two versions are the same: ``1.0`` and ``1.0.0`` are, ``2.1+cu118`` and ``2.1`` are not."""
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return one == other or Version(one) == Version(other)
+    except InvalidVersion:
+        return False
+
+
+def unlike(here: Interpreter, there: Interpreter) -> list[str]:
+    """Why what was compiled for one interpreter does not work in the other, a line each; none if it does."""
+    found = [
+        f"{what} is {ours} here and {theirs} there"
+        for what, ours, theirs in (
+            ("Python", _minor(here), _minor(there)),
+            ("the ABI", here.abi, there.abi),
+            ("the platform", here.platform, there.platform),
+        )
+        if ours != theirs
+    ]
+    if _is_older(there.libc, here.libc):
+        found.append(f"the C library is {here.libc} here and only {there.libc} there")
+    return found
+
+
+def _minor(one: Interpreter) -> str:
+    return f"{one.implementation} {'.'.join(one.version.split('.')[:2])}"
+
+
+def _is_older(libc: str | None, than: str | None) -> bool:
+    """Whether a C library lacks what programs for another one may use: newer ones run what is for older ones."""
+    if libc is None or than is None or libc == than:
+        return False
+    (name, _, version), (other_name, _, other) = libc.partition(" "), than.partition(" ")
+    return name != other_name or _numbers(version) < _numbers(other)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) if part.isdigit() else 0 for part in version.split(".")]
