@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from gristmill import __version__
+from gristmill._context import command as needs
 from gristmill._doctor import command as doctor
 from gristmill._nodes import agent, keys
 from gristmill._top import command as look
@@ -34,7 +35,12 @@ def main(arguments: list[str] | None = None) -> int:
     look.add_arguments(top)
     checks = commands.add_parser("doctor", help="say what works on this machine")
     doctor.add_arguments(checks)
-    options = parser.parse_args(arguments)
+    env = commands.add_parser("env", help="show what programs need on other nodes")
+    needs.add_arguments(env)
+    own, rest = needs.split(sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_args(own)
+    if options.command == "env":
+        return needs.run(options, rest)
     if options.command == "doctor":
         return doctor.run(options)
     if options.command == "top":
