@@ -56,10 +56,8 @@ impl Inner {
             }
             Whereabouts::InContext { context, ahead, workers } => {
                 let name = self.contexts.name(context);
-                let text = format!(
-                    "{who} waits for a worker with context {name:?}, which {workers} have or set up"
-                );
-                format!("{text}; {} before it", are(ahead))
+                let has = format!("context {name:?}, which {workers} have or set up");
+                format!("{who} waits for a worker with {has}; {} before it", are(ahead))
             }
             Whereabouts::Nested { slot } => format!(
                 "{who} waits for a worker; it was submitted by a task on worker {}, which runs it when it waits for \
