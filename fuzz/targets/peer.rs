@@ -3,7 +3,7 @@
 #![no_main]
 
 use gristmill_wire::peer::{
-    AnswerMessage, Ask, Beat, BlobMessage, Control, Definition, Grant, Greeting, MessageKind,
+    AnswerMessage, Ask, Beat, BlobMessage, ContextState, ContextTerms, Control, Definition, Grant, Greeting, MessageKind,
     Messages, Piece, TaskMessage,
 };
 use libfuzzer_sys::fuzz_target;
@@ -16,6 +16,8 @@ fuzz_target!(|chunk: &[u8]| {
             MessageKind::Grant => drop(Grant::read(body)),
             MessageKind::Beat => drop(Beat::read(body)),
             MessageKind::Define => drop(Definition::read(body)),
+            MessageKind::DefineContext => drop(ContextTerms::read(body)),
+            MessageKind::ContextState => drop(ContextState::read(body)),
             MessageKind::Answer => drop(AnswerMessage::read(body)),
             MessageKind::Task => {
                 if let Ok(task) = TaskMessage::read(body) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use gristmill_core::{ContextOptions, ContextStats};
 use gristmill_wire::ContextId;
+use gristmill_wire::peer::ContextState;
 
 use crate::client::Client;
 
@@ -47,16 +48,27 @@ pub struct Setups {
     pub memory: u64,
 }
 
+impl Setups {
+    /// Adds those of a node.
+    fn add(&mut self, state: &ContextState) {
+        self.count = self.count.saturating_add(state.setups);
+        self.took_ns = self.took_ns.saturating_add(state.setup_ns);
+        self.memory = self.memory.max(state.memory);
+    }
+}
+
 #[derive(Debug)]
 struct Entry {
     definition: ContextDefinition,
     uses: u32,
     setups: Setups,
+    /// Workers that came up with it on nodes that are gone.
+    departed: u64,
 }
 
 /// All contexts. An id stands for one definition for ever.
 #[derive(Debug, Default)]
-pub(crate) struct Contexts {
+pub struct Contexts {
     entries: BTreeMap<ContextId, Entry>,
     by_definition: HashMap<ContextDefinition, ContextId>,
     last: u32,
@@ -64,7 +76,7 @@ pub(crate) struct Contexts {
 
 impl Contexts {
     /// The id of a definition, which gains a use; the same one has the same id while it is in use.
-    fn define(&mut self, definition: ContextDefinition) -> ContextId {
+    pub fn define(&mut self, definition: ContextDefinition) -> ContextId {
         if let Some(&id) = self.by_definition.get(&definition) {
             self.entries.get_mut(&id).expect("it is in use").uses += 1;
             return id;
@@ -72,12 +84,13 @@ impl Contexts {
         self.last += 1;
         let id = ContextId(self.last);
         self.by_definition.insert(definition.clone(), id);
-        self.entries.insert(id, Entry { definition, uses: 1, setups: Setups::default() });
+        self.entries
+            .insert(id, Entry { definition, uses: 1, setups: Setups::default(), departed: 0 });
         id
     }
 
     /// Takes a use away; true when it was the last.
-    fn release(&mut self, id: ContextId) -> bool {
+    pub fn release(&mut self, id: ContextId) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else { return false };
         entry.uses -= 1;
         let is_last = entry.uses == 0;
@@ -103,6 +116,20 @@ impl Contexts {
         self.get(id).map_or("?", |definition| &definition.name)
     }
 
+    /// What its setups have cost here.
+    #[must_use]
+    pub fn setups(&self, id: ContextId) -> Setups {
+        self.entries.get(&id).map(|entry| entry.setups).unwrap_or_default()
+    }
+
+    /// A node is gone, where a context had come to this.
+    pub fn note_departed(&mut self, state: &ContextState) {
+        if let Some(entry) = self.entries.get_mut(&state.context) {
+            entry.setups.add(state);
+            entry.departed = entry.departed.saturating_add(state.deployments);
+        }
+    }
+
     /// One was set up.
     pub fn note_setup(&mut self, id: ContextId, took_ns: u64, memory: u64) {
         if let Some(entry) = self.entries.get_mut(&id) {
@@ -118,7 +145,7 @@ impl Client {
     pub fn define_context(&self, definition: ContextDefinition) -> ContextId {
         let mut inner = self.lock();
         let options = ContextOptions { workers_max: definition.workers_max };
-        let id = inner.contexts.define(definition);
+        let id = inner.lanes.contexts.define(definition);
         inner.core.define_context(id, options);
         id
     }
@@ -126,7 +153,7 @@ impl Client {
     /// Gives a use of a context back; with the last one it goes, once the tasks that name it have ended.
     pub fn forget_context(&self, id: ContextId) {
         let mut inner = self.lock();
-        if !inner.contexts.release(id) {
+        if !inner.lanes.contexts.release(id) {
             return;
         }
         let now = inner.lanes.read_clock();
@@ -140,13 +167,22 @@ impl Client {
     pub fn context_report(&self, id: ContextId) -> Option<ContextReport> {
         let mut inner = self.lock();
         inner.drain();
-        let entry = inner.contexts.entries.get(&id)?;
-        let stats = inner.core.context_stats(id)?;
+        let entry = inner.lanes.contexts.entries.get(&id)?;
+        let mut stats = inner.core.context_stats(id)?;
+        let mut setups = entry.setups;
+        stats.deployments += entry.departed;
+        let links = &inner.lanes.links;
+        let there = links.peers().filter_map(|peer| links.get(peer)?.contexts.state(id));
+        for state in there {
+            stats.workers = stats.workers.saturating_add(state.workers);
+            stats.deployments = stats.deployments.saturating_add(state.deployments);
+            setups.add(state);
+        }
         Some(ContextReport {
             name: entry.definition.name.clone(),
             stats,
             busy_ns: inner.lanes.scale.to_ns(stats.busy_ticks),
-            setups: entry.setups,
+            setups,
             failure: inner.core.context_failure(id).map(|failure| failure.text.clone()),
         })
     }

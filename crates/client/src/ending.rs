@@ -8,6 +8,7 @@ use crate::blobs::BlobWork as _;
 use crate::client::{ANSWER_LIMIT, Client};
 use crate::inner::Inner;
 use crate::peers::LinkWork;
+use crate::tree::LEAVE_GRACE;
 
 impl Client {
     /// Gives everything up: the client itself is broken.
@@ -35,12 +36,14 @@ impl Client {
         self.tell_ended();
     }
 
-    /// Ends at once: what runs is killed, nothing is waited for. Peers are told.
+    /// Ends at once: what runs is killed. Peers are told. Where nothing runs processes leave by themselves, for a setup may
+    /// have a rest to run.
     pub fn abort(&self, reason: &str) {
         let mut inner = self.lock();
         inner.drain();
+        let grace = if inner.core.is_drained() { LEAVE_GRACE } else { Duration::ZERO };
         inner.give_up(reason);
-        inner.end_processes();
+        inner.end_processes(grace);
         self.leave(inner, false);
     }
 

@@ -55,7 +55,7 @@ impl Inner {
                 format!("{text}.{able} {}", self.why_no_worker(troubles))
             }
             Whereabouts::InContext { context, ahead, workers } => {
-                let name = self.contexts.name(context);
+                let name = self.lanes.contexts.name(context);
                 let has = format!("context {name:?}, which {workers} have or set up");
                 format!("{who} waits for a worker with {has}; {} before it", are(ahead))
             }

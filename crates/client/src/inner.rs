@@ -13,7 +13,6 @@ use gristmill_wire::TaskId;
 
 use crate::blobs::BlobWork as _;
 use crate::bundle::Encoded;
-use crate::contexts::Contexts;
 use crate::lanes::Lanes;
 use crate::lead::Lead;
 use crate::nested::Nested;
@@ -75,7 +74,6 @@ pub(crate) struct Inner {
     /// For how long nothing came while somebody led.
     pub gaps: Gaps,
     pub tree: Tree,
-    pub contexts: Contexts,
     pub nested: Nested,
     pub shared: Arc<Shared>,
     waiters: Vec<(u64, Waiter)>,
@@ -108,7 +106,6 @@ impl Inner {
             core,
             lanes,
             tree,
-            contexts: Contexts::default(),
             shared,
             lead: Lead::default(),
             gaps,

@@ -16,6 +16,7 @@ use gristmill_wire::{BlockRange, ContextId, Epoch, FunctionId, Kind, SlotId, Tas
 
 use crate::blobs::{Giving, Homing, Taking};
 use crate::bundle::Bundles;
+use crate::contexts::Contexts;
 use crate::functions::Functions;
 use crate::peers::Links;
 use crate::results::Batches;
@@ -67,6 +68,7 @@ pub(crate) struct Lanes {
     /// One past the last open one: what is beyond need not be looked at.
     end: usize,
     pub functions: Functions,
+    pub contexts: Contexts,
     pub arena: ClientArena,
     pub bundles: Bundles,
     pub batches: Batches,
@@ -125,6 +127,7 @@ impl Lanes {
             lanes: (0..slot_count).map(|_| None).collect(),
             end: 0,
             functions: Functions::default(),
+            contexts: Contexts::default(),
             arena,
             bundles: Bundles::default(),
             batches: Batches::default(),

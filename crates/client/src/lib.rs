@@ -48,16 +48,16 @@ pub use blobs::{
 };
 pub use bundle::Encoded;
 pub use client::Client;
-pub use contexts::{ContextDefinition, ContextReport, Setups};
+pub use contexts::{ContextDefinition, ContextReport, Contexts, Setups};
 pub use functions::Functions;
 pub use options::{ClientOptions, LinkUse, StartError};
 pub use outcome::{Ended, TagTimes, TaskLook};
 pub use outstanding::Outstanding;
 pub use peers::{
-    Conversation, DepartedNode, Departure, Dials, Door, DoorOptions, Guests, Host, Link, LinkHome,
-    LinkOwner, LinkPort, LinkSizes, LinkWork, Links, Meeting, NewLink, Parts, PayloadStore,
-    PeerNews, PeerView, Porter, Reception, ReceptionError, Redial, Sending, Talk, Terms, Told,
-    Trouble, Turn, disagreement, is_guest,
+    ContextTelling, Conversation, DepartedNode, Departure, Dials, Door, DoorOptions, Guests, Host,
+    Link, LinkHome, LinkOwner, LinkPort, LinkSizes, LinkWork, Links, Meeting, NewLink, Parts,
+    PayloadStore, PeerNews, PeerView, Porter, Reception, ReceptionError, Redial, Sending, Talk,
+    Terms, Told, Trouble, Turn, disagreement, is_guest,
 };
 pub use results::{CallResult, CallValue, Results};
 pub use submit::Call;

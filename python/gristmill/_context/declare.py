@@ -265,10 +265,6 @@ class Context:
         """Called by the engine with the first task that names the context."""
         use = self._uses.get(executor)
         if use is None:
-            if executor._placement is not None:
-                raise ContextError(
-                    f"context {self.name!r} cannot be used on nodes: use it with an executor of this machine"
-                )
             key = self.key
             description = key + self._description
             workers = self.slots or _WORKERS_MAX

@@ -90,6 +90,10 @@ pub(super) trait AnswerWork: LinkHome {
             EndKind::Killed => PeerEnd::TimedOut(None),
             EndKind::Unstarted => PeerEnd::Unstarted,
             EndKind::TooDeep => PeerEnd::TooDeep,
+            EndKind::ContextFailed => {
+                let text = String::from_utf8_lossy(message.payload.bytes);
+                PeerEnd::ContextFailed(format!("on node {node}: {text}").into())
+            }
             kind @ (EndKind::Returned | EndKind::Raised | EndKind::TimedOut) => {
                 // Only what was returned is brought home: nobody would see to a blob that anything else names.
                 let payload = if message.payload.has_names() {

@@ -2,9 +2,12 @@
 
 use gristmill_core::PeerOffer;
 use gristmill_wire::PeerId;
-use gristmill_wire::peer::{Beat, Control, Definition, MessageKind, Messages};
+use gristmill_wire::peer::{
+    Beat, ContextState, ContextTerms, Control, Definition, MessageKind, Messages,
+};
 
 use super::answers::AnswerWork;
+use super::contexts::ContextWork;
 use super::guests::GuestWork;
 use super::home::{LinkHome, Parts};
 use super::intake::{Departure, LinkWork, PeerNews};
@@ -82,6 +85,12 @@ pub(super) trait Arrivals: LinkHome {
                     let name = String::from_utf8_lossy(name);
                     self.take_definition(peer, function, definition, &name)?;
                 }
+                MessageKind::DefineContext => {
+                    self.take_context(peer, &ContextTerms::read(body)?)?;
+                }
+                MessageKind::ContextState => {
+                    self.take_context_state(peer, ContextState::read(body)?);
+                }
                 MessageKind::Beat => {
                     let beat = Beat::read(body)?;
                     if let Some(link) = self.links_mut().get_mut(peer) {
@@ -152,6 +161,7 @@ pub(super) trait Arrivals: LinkHome {
                     link.drains_open = link.drains_open.saturating_sub(1);
                 }
             }
+            Control::ForgetContext { context } => self.forget_context(peer, context, now),
             Control::End { text } => self.peer_gone(peer, &text, Departure::Ended),
             Control::Refuse { text, is_final } => {
                 let how = if is_final { Departure::Failed } else { Departure::Ended };

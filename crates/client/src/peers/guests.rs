@@ -10,6 +10,7 @@ use gristmill_wire::peer::{
 use gristmill_wire::{Attempt, BlobName, Epoch, FunctionId, PeerId, SlotId, Span, TaskId};
 
 use super::answers::cause_word;
+use super::contexts::ContextWork;
 use super::home::{LinkHome, LinkPort, Parts, PayloadStore};
 use super::link::{Link, LinkError};
 use super::sending::Sending;
@@ -100,7 +101,7 @@ pub(super) struct Taken {
 pub(super) trait GuestWork: LinkHome {
     /// Takes in one task.
     fn take_task(&mut self, peer: PeerId, body: &[u8], now: u64) -> Result<(), LinkError> {
-        let message = TaskMessage::read(body)?;
+        let mut message = TaskMessage::read(body)?;
         let Some(link) = self.links().get(peer) else { return Ok(()) };
         let (theirs, attempt, epoch) = (message.task, message.attempt, link.epoch);
         // Of two with one name only the second would be known, and the first would outlive its peer.
@@ -110,6 +111,9 @@ pub(super) trait GuestWork: LinkHome {
         }
         let function = self.port().peer_function(peer, message.function);
         let function = function.ok_or(LinkError::Undefined(message.function))?;
+        if let Some(limits) = &mut message.limits {
+            limits.context = self.context_of(peer, limits.context)?;
+        }
         let place = self.parts().guests.reserve();
         let accepted = if self.guests().is_draining {
             None
@@ -357,6 +361,9 @@ pub(super) trait GuestWork: LinkHome {
             Some(Outcome::TimedOut { raised: Some(payload), .. }) => {
                 store.put_result(payload, names, out);
             }
+            Some(Outcome::ContextFailed(failure)) => {
+                Parted::put_plain(out, failure.text.as_bytes());
+            }
             _ => Parted::put_plain(out, &[]),
         });
         links.has_outgoing = true;
@@ -374,6 +381,7 @@ fn end_of(has_started: bool, outcome: Option<&Outcome<'_>>) -> (EndKind, Option<
         Some(Outcome::TimedOut { raised: Some(_), .. }) => EndKind::TimedOut,
         Some(Outcome::TimedOut { raised: None, .. }) => EndKind::Killed,
         Some(Outcome::NestedTooDeep) => EndKind::TooDeep,
+        Some(Outcome::ContextFailed(_)) => EndKind::ContextFailed,
         Some(Outcome::Lost(report)) => {
             let (cause, number) = cause_word(report.cause);
             let frame = LossFrame {

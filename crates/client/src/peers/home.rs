@@ -12,6 +12,7 @@ use super::guests::Guests;
 use super::intake::PeerNews;
 use super::links::Links;
 use crate::blobs::Returned;
+use crate::contexts::Contexts;
 use crate::functions::Functions;
 
 /// What a graph with links is called with.
@@ -27,6 +28,12 @@ pub trait LinkPort: Port + Sized {
 
     /// What is needed at once to write a message: links, functions, payloads.
     fn writing(&mut self) -> (&mut Links, &mut Functions, &Self::Store);
+
+    /// What tasks run in.
+    fn contexts(&self) -> &Contexts;
+
+    /// What tasks run in, to be changed.
+    fn contexts_mut(&mut self) -> &mut Contexts;
 
     /// Takes in what came with a task, or an answer.
     ///

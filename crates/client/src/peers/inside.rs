@@ -11,6 +11,7 @@ use super::intake::PeerNews;
 use super::links::Links;
 use crate::blobs::{BlobHome, BlobLook, BlobParts, BlobPort, BlobWork, Returned};
 use crate::bundle::Bundles;
+use crate::contexts::Contexts;
 use crate::functions::Functions;
 use crate::inner::Inner;
 use crate::lanes::Lanes;
@@ -31,6 +32,14 @@ impl LinkPort for Lanes {
     #[inline]
     fn writing(&mut self) -> (&mut Links, &mut Functions, &Bundles) {
         (&mut self.links, &mut self.functions, &self.bundles)
+    }
+
+    fn contexts(&self) -> &Contexts {
+        &self.contexts
+    }
+
+    fn contexts_mut(&mut self) -> &mut Contexts {
+        &mut self.contexts
     }
 
     fn receive_parted(&mut self, parted: &Parted<'_>) -> Result<Payload, String> {

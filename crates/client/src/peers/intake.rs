@@ -8,6 +8,7 @@ use gristmill_wire::peer::Control;
 use gristmill_wire::{BlobName, PeerId, TaskId};
 
 use super::arrivals::Arrivals;
+use super::contexts::ContextWork;
 use super::guests::GuestWork;
 use super::home::{LinkHome, LinkPort, Parts};
 use super::links::NewLink;
@@ -150,6 +151,10 @@ pub trait LinkWork: LinkHome {
         self.peer_left(peer);
         self.drop_guests(link.guest_places(), now);
         link.functions.ours().for_each(|function| self.release_function(function));
+        link.contexts.all_ours().into_iter().for_each(|ours| self.release_context(ours, now));
+        link.contexts
+            .states()
+            .for_each(|state| self.port_mut().contexts_mut().note_departed(state));
         self.port_mut().forget_told(peer);
         let (name, text) = (link.name, text.to_owned());
         let had_workers = link.pulse.last.workers > 0;
@@ -244,6 +249,7 @@ pub trait LinkWork: LinkHome {
 
     /// Hands over what is to leave.
     fn flush_links(&mut self, now: u64) {
+        self.tell_context_changes();
         // What leaves makes room for tasks, which are to leave as well.
         for _ in 0..2 {
             self.links_mut().has_outgoing = false;

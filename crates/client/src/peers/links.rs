@@ -107,6 +107,8 @@ pub struct Links {
     pub ready: Vec<Ready>,
     /// Where messages are read from.
     pub chunk: Vec<u8>,
+    /// How often workers had come up with contexts when peers were told of that.
+    pub told_changes: u64,
     /// How much goes at once, and how much before something is confirmed.
     pub sizes: LinkSizes,
     /// Bytes of blobs of links that are gone.
@@ -123,6 +125,7 @@ impl Links {
             past: Held::default(),
             sleeper,
             has_outgoing: false,
+            told_changes: 0,
             waits_for_room: false,
             has_told_surplus: false,
             has_more: false,

@@ -10,6 +10,7 @@ mod backlog;
 mod beats;
 #[cfg(test)]
 mod breaches;
+mod contexts;
 mod cutting;
 mod definitions;
 mod dials;
@@ -33,6 +34,7 @@ mod service;
 mod trouble;
 mod upkeep;
 
+pub use contexts::ContextTelling;
 pub use dials::{Dials, Redial};
 pub use disagreement::disagreement;
 pub use door::{DepartedNode, Door, DoorOptions, Told};

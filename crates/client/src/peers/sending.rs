@@ -4,6 +4,7 @@ use gristmill_core::{Errand, Payload, PayloadRef, Sent};
 use gristmill_wire::peer::{Control, Definition, ParentResult, Parted, TaskLimits, TaskMessage};
 use gristmill_wire::{BlobName, FunctionId, PeerId, SlotId};
 
+use super::contexts::ContextTelling;
 use super::home::{LinkPort, PayloadStore};
 use crate::bundle::{Bundle, Bundles};
 
@@ -69,14 +70,17 @@ pub trait Sending: LinkPort {
     /// Writes a task for a peer.
     fn send_away(&mut self, peer: PeerId, errand: &Errand<'_>) -> Sent {
         let now = self.now();
-        let (links, functions, store) = self.writing();
-        let is_told = functions.is_told(errand.task.function, told_place(peer));
-        let Some(link) = links.get_mut(peer) else { return Sent::Full };
+        let Some(link) = self.links_mut().get_mut(peer) else { return Sent::Full };
         if link.is_congested() {
             link.is_held = true;
             return Sent::Full;
         }
-        if !is_told {
+        if let Some(extension) = errand.task.extension {
+            self.tell_context(peer, extension.context);
+        }
+        let (links, functions, store) = self.writing();
+        let Some(link) = links.get_mut(peer) else { return Sent::Full };
+        if !functions.is_told(errand.task.function, told_place(peer)) {
             let function = errand.task.function;
             let definition = functions.definition(function);
             let name = functions.name(function).as_bytes();

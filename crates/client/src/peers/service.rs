@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::MutexGuard;
+use std::time::Duration;
 
 use gristmill_core::StartFailure;
 use gristmill_sync::clock::monotonic_ns;
@@ -105,7 +106,7 @@ impl Client {
         let mut inner = self.lock();
         inner.give_up_workers(failure);
         inner.end_links(text);
-        inner.end_processes();
+        inner.end_processes(Duration::ZERO);
         self.leave(inner, false);
         self.kick_leader();
     }

@@ -4,6 +4,7 @@ use gristmill_transport::Flushed;
 use gristmill_wire::PeerId;
 use gristmill_wire::peer::{Beat, Control};
 
+use super::contexts::ContextWork;
 use super::home::{LinkHome, LinkPort, Parts};
 use super::intake::{Departure, LinkWork, PeerNews};
 use super::link::{Link, LinkError};
@@ -79,6 +80,7 @@ pub(super) trait Upkeep: LinkHome {
             if let Some(beat) = link.pulse.due(now).filter(|_| link.is_connected()) {
                 beat.with(own).write(&mut link.out);
                 self.links_mut().has_outgoing = true;
+                self.tell_context_states(peer);
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::contexts::ContextDefinition;
 use crate::inner::Inner;
 use crate::lanes::{Lane, Order, next_epoch};
 use crate::outcome::cause_text;
-use crate::peers::LinkWork;
+use crate::peers::{ContextTelling as _, LinkWork};
 use crate::port::call_progress;
 use zygotes::{SETUP_ALARM, Zygote, ZygoteState, Zygotes, is_final, obituary};
 pub use zygotes::{SETUP_EXIT_CODE, THREADED_EXIT_CODE};
@@ -29,7 +29,7 @@ const CONTEXT_ARGUMENT: &[u8] = b"context";
 /// failures to start: more than somebody kills at random, few enough to end soon where none can live.
 const KEEPERS_LOST_MAX: u32 = 20;
 /// How long workers may take to leave at the end before they are killed.
-const LEAVE_GRACE: Duration = Duration::from_secs(5);
+pub(crate) const LEAVE_GRACE: Duration = Duration::from_secs(5);
 
 /// What is known of the processes.
 #[derive(Debug)]
@@ -220,7 +220,8 @@ impl Inner {
                     // A keeper that does not take it is dead, and the zygote with it.
                     let _ = self.tree.commands.stop_zygote(zygote);
                 }
-                self.contexts.drop(context);
+                self.lanes.tell_dropped(context);
+                self.lanes.contexts.drop(context);
             }
         }
     }
@@ -246,7 +247,7 @@ impl Inner {
     }
 
     fn start_process(&mut self, worker: WorkerKey, context: ContextId) -> Result<(), String> {
-        let definition = self.contexts.get(context);
+        let definition = self.lanes.contexts.get(context);
         let now = self.lanes.now();
         self.tree.spawn(&Birth { worker, context, definition, now })
     }
@@ -270,7 +271,7 @@ impl Inner {
                 self.core.slot_ready(slot, epoch, now, &mut self.lanes);
             }
             Some(text) => {
-                let definition = self.contexts.get(self.tree.place(slot).context);
+                let definition = self.lanes.contexts.get(self.tree.place(slot).context);
                 let of = definition.map(|one| format!("context {:?}: ", one.name));
                 self.fail_start(slot, of.unwrap_or_default() + &text, true);
             }
@@ -280,10 +281,10 @@ impl Inner {
     /// A worker that no zygote has set a context up for has done so itself.
     fn note_own_setup(&mut self, slot: SlotId, pid: u32, now: u64) {
         let Place { context, since, .. } = self.tree.place(slot);
-        if self.contexts.get(context).is_some()
+        if self.lanes.contexts.get(context).is_some()
             && self.tree.zygotes.get(context).state != ZygoteState::Ready
         {
-            self.contexts.note_setup(context, now.saturating_sub(since), memory_of(pid));
+            self.lanes.contexts.note_setup(context, now.saturating_sub(since), memory_of(pid));
         }
     }
 
@@ -326,7 +327,7 @@ impl Inner {
         let Some((context, zygote)) = self.tree.zygotes.find(number) else { return };
         zygote.state = ZygoteState::Ready;
         let since = zygote.since;
-        self.contexts.note_setup(context, now.saturating_sub(since), memory_of(pid));
+        self.lanes.contexts.note_setup(context, now.saturating_sub(since), memory_of(pid));
         self.start_waiting(context);
     }
 
@@ -350,7 +351,7 @@ impl Inner {
             return self.start_waiting(context);
         }
         let waiting = std::mem::take(&mut zygote.waiting);
-        let name = self.contexts.get(context).map(|definition| &*definition.name);
+        let name = self.lanes.contexts.get(context).map(|definition| &*definition.name);
         let text = obituary(end, name, &self.tree.interpreter(), stderr_tail);
         for worker in waiting {
             self.fail_start(worker.slot, text.clone(), !was_ready && is_final(end));
@@ -402,7 +403,7 @@ impl Inner {
 
     /// A worker has ended before it was ready: most likely in what it is to set up, if there is such.
     fn fail_early(&mut self, slot: SlotId, cause: LossCause, detail: &str) {
-        let text = match self.contexts.get(self.tree.place(slot).context) {
+        let text = match self.lanes.contexts.get(self.tree.place(slot).context) {
             Some(ContextDefinition { name, .. }) if cause == LossCause::Signal(SETUP_ALARM) => {
                 format!("the setup of context {name:?} did not return in time and was stopped")
             }
@@ -454,11 +455,11 @@ impl Inner {
         self.core.shut_down(cancels, now, &mut self.lanes);
     }
 
-    /// Tells the keeper to end all processes now.
-    pub fn end_processes(&mut self) {
+    /// Tells the keeper to end all processes, those that are not gone after the grace by killing them.
+    pub fn end_processes(&mut self, grace: Duration) {
         if self.tree.closing != Closing::Told {
             self.tree.closing = Closing::Told;
-            let _ = self.tree.commands.shutdown(Duration::ZERO);
+            let _ = self.tree.commands.shutdown(grace);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::queue::ReadyQueue;
 use crate::slots::SlotState;
 use crate::starts::Starts;
 use crate::stats::ContextStats;
-use crate::{Core, StartFailure};
+use crate::{Core, NONE, StartFailure};
 
 impl Core {
     /// Makes a context known: tasks may name it. One that is known keeps what it has.
@@ -105,12 +105,44 @@ impl Core {
         }
     }
 
+    /// A task has run at a peer.
+    pub(crate) fn note_call_in_context(&mut self, index: u32, ticks: u64) {
+        let extra = self.tasks[index].extra;
+        if extra == NONE || self.extras[extra].context == PLAIN {
+            return;
+        }
+        let context = self.extras[extra].context;
+        self.context_ran(context, self.calls(index).into(), ticks);
+        if let Some(one) = self.contexts.table.get_mut(&context) {
+            // It was another peer that could not have it.
+            one.failure = None;
+        }
+    }
+
     /// A worker with a context is up.
     pub(crate) fn context_came_up(&mut self, context: ContextId) {
         if let Some(one) = self.contexts.table.get_mut(&context) {
             one.starts.succeed();
             one.is_proven = true;
             one.stats.deployments += 1;
+            self.contexts.changes += 1;
+        }
+    }
+
+    /// Changes whenever a worker has come up with a context.
+    #[must_use]
+    pub const fn context_changes(&self) -> u64 {
+        self.contexts.changes
+    }
+
+    /// Nobody could have a context at a peer.
+    pub(crate) fn context_failed_elsewhere(&mut self, index: u32, failure: &Arc<StartFailure>) {
+        let extra = self.tasks[index].extra;
+        if extra == NONE {
+            return;
+        }
+        if let Some(one) = self.contexts.table.get_mut(&self.extras[extra].context) {
+            one.failure = Some(Arc::clone(failure));
         }
     }
 

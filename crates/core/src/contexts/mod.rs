@@ -71,6 +71,8 @@ pub(crate) struct Contexts {
     plain_served_at: u64,
     /// Those that nobody needs any more, to be dropped.
     unneeded: Vec<ContextId>,
+    /// Workers that came up with a context.
+    changes: u64,
 }
 
 impl Contexts {

@@ -1,5 +1,7 @@
 //! What peers answer, and what they say of themselves.
 
+use std::sync::Arc;
+
 use gristmill_wire::{Attempt, Epoch, PeerId, Span, TaskId, Temperature};
 
 use super::table::PeerOffer;
@@ -8,7 +10,7 @@ use crate::machine::Phase;
 use crate::outcome::{LossCause, LossReport};
 use crate::port::Port;
 use crate::task::{State, flag};
-use crate::{AnswerOutcome, Content, Core, Payload, Status, Tags};
+use crate::{AnswerOutcome, Content, Core, Payload, StartFailure, Status, Tags};
 
 /// How a task ended at a peer.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub enum PeerEnd {
     Lost(LossReport),
     /// It waits for a place below too many tasks that wait themselves.
     TooDeep,
+    /// Nobody there can have its context, for this reason.
+    ContextFailed(Box<str>),
 }
 
 /// A peer's answer to one task.
@@ -169,11 +173,16 @@ impl Core {
         answer: &PeerAnswer,
         is_known: bool,
     ) -> Run {
-        let has_started =
-            !matches!(answer.end, PeerEnd::Unstarted | PeerEnd::Expired | PeerEnd::TooDeep);
+        let has_started = !matches!(
+            answer.end,
+            PeerEnd::Unstarted | PeerEnd::Expired | PeerEnd::TooDeep | PeerEnd::ContextFailed(_)
+        );
         let has_returned = matches!(answer.end, PeerEnd::Returned(_) | PeerEnd::Stayed(_));
         let ran = if is_known { Span::default() } else { answer.tags.ran };
         self.counts.busy_ticks += ran.ticks();
+        if has_started && !is_known {
+            self.note_call_in_context(index, ran.ticks());
+        }
         if !is_known && (has_returned || matches!(answer.end, PeerEnd::Raised(_))) {
             #[expect(clippy::cast_precision_loss, reason = "an estimate")]
             let ran_ns = answer.tags.ran.ticks() as f32 * self.ns_per_tick;
@@ -241,6 +250,12 @@ impl Core {
                 (Status::TimedOut, raised.map_or(Content::Empty, Content::Payload))
             }
             PeerEnd::TooDeep => (Status::Refused, Content::TooDeep),
+            PeerEnd::ContextFailed(text) => {
+                let failure = StartFailure { text, permanent: true, is_expiry: false };
+                let failure = Arc::new(failure);
+                self.context_failed_elsewhere(index, &failure);
+                (Status::Refused, Content::Context(failure))
+            }
             PeerEnd::Returned(raised) | PeerEnd::Stayed(raised) | PeerEnd::Raised(raised) => {
                 (Status::Failed, Content::Payload(raised))
             }

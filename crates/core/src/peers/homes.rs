@@ -1,10 +1,13 @@
 //! Where functions are at home: each has a peer where it goes while a worker there has nothing to do, so that what it
 //! loads, and keeps between calls, is in few places. Load comes first: nothing waits at home while another peer idles.
 
-use gristmill_wire::FunctionId;
+use gristmill_wire::{ContextId, FunctionId};
 
 /// Not looked up yet.
 const UNKNOWN: u16 = u16::MAX;
+
+/// Has contexts of low numbers have other homes than functions of low numbers.
+const CONTEXT_SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The homes of functions among so many places.
 #[derive(Debug, Default)]
@@ -22,6 +25,11 @@ impl Homes {
             Some(&home) if home != UNKNOWN => usize::from(home),
             _ => self.look_up(function, places),
         }
+    }
+
+    /// The place where a context is at home: all functions that run in it are there.
+    pub fn find_context(&self, context: ContextId, places: usize) -> usize {
+        bucket(u64::from(context.0).wrapping_mul(CONTEXT_SPREAD), places)
     }
 
     #[cold]

@@ -1,10 +1,11 @@
 //! Placement with peers.
 
-use gristmill_wire::{Attempt, Demand, FunctionId, PeerId, TaskId};
+use gristmill_wire::{Attempt, Demand, PeerId, TaskId};
 
 use super::balance::LOOKS_MAX;
 use super::levels::Level;
 use super::table::peer_id;
+use crate::contexts::PLAIN;
 use crate::place::Placed;
 use crate::port::{Dispatch, Parents, Port, Sent};
 use crate::task::State;
@@ -91,8 +92,7 @@ impl Core {
             first = self.peers.levels.first()?;
         }
         let is_idle = self.peers.levels.of(first) == Level::Idle;
-        let function = self.tasks[index].function;
-        let best = is_idle.then(|| self.home_of(function)).flatten().unwrap_or(first);
+        let best = is_idle.then(|| self.home_of(index)).flatten().unwrap_or(first);
         let task = &self.tasks[index];
         let is_plain = task.extra == NONE && task.first_parent == NONE;
         if is_plain && self.lasts_for(index, best) {
@@ -101,11 +101,17 @@ impl Core {
         self.choose_fit_peer(index, (best, first), port)
     }
 
-    /// The peer where a function is at home, if a worker there has nothing to do.
+    /// The peer where a task's function or its context is at home, if a worker there has nothing to do.
     #[inline]
-    fn home_of(&mut self, function: FunctionId) -> Option<usize> {
+    fn home_of(&mut self, index: u32) -> Option<usize> {
         let end = self.peers.end();
-        let home = self.peers.homes.find(function, end);
+        let task = &self.tasks[index];
+        let (function, extra) = (task.function, task.extra);
+        let context = if extra == NONE { PLAIN } else { self.extras[extra].context };
+        let home = match context {
+            PLAIN => self.peers.homes.find(function, end),
+            context => self.peers.homes.find_context(context, end),
+        };
         (self.peers.levels.of(home) == Level::Idle).then_some(home)
     }
 

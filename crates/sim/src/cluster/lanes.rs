@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gristmill_client::{Functions, LinkPort, Links, PayloadStore};
+use gristmill_client::{Contexts, Functions, LinkPort, Links, PayloadStore};
 use gristmill_core::{Attempt, FunctionId, Payload, PayloadRef, PeerId, TaskId};
 use gristmill_sync::clock::TickScale;
 use gristmill_wire::BlobName;
@@ -18,6 +18,7 @@ pub(crate) struct Lanes {
     pub world: World,
     pub links: Links,
     pub functions: Functions,
+    contexts: Contexts,
     /// Tasks of others that are final.
     pub ended: Vec<(TaskId, u64)>,
     /// Final tasks that nobody will ask for.
@@ -82,6 +83,14 @@ impl LinkPort for Lanes {
         (&mut self.links, &mut self.functions, &self.world.memory)
     }
 
+    fn contexts(&self) -> &Contexts {
+        &self.contexts
+    }
+
+    fn contexts_mut(&mut self) -> &mut Contexts {
+        &mut self.contexts
+    }
+
     fn receive_parted(&mut self, parted: &Parted<'_>) -> Result<Payload, String> {
         if let Some(blobs) = &mut self.world.memory.blobs {
             return blobs.parts().take_parted(parted);
@@ -117,6 +126,7 @@ impl Lanes {
             world,
             links,
             functions: Functions::default(),
+            contexts: Contexts::default(),
             ended: Vec::new(),
             unneeded: Vec::new(),
             freed: Vec::new(),

@@ -1,8 +1,9 @@
 //! The engine that is besieged: a real graph with real links, and with blobs where that is wanted; its workers are obedient.
 
 use gristmill_client::{
-    BlobHome, BlobLook, BlobParts, BlobPort, BlobTables, BlobWork, Departure, Functions, Guests,
-    LinkHome, LinkPort, LinkWork, Links, NewLink, Parts, PeerNews, Sending, is_guest,
+    BlobHome, BlobLook, BlobParts, BlobPort, BlobTables, BlobWork, ContextTelling, Contexts,
+    Departure, Functions, Guests, LinkHome, LinkPort, LinkWork, Links, NewLink, Parts, PeerNews,
+    Sending, is_guest,
 };
 use gristmill_core::{
     Attempt, Config, ContextId, Core, Dispatch, Errand, FunctionId, KillReason, Payload, PeerId,
@@ -20,6 +21,7 @@ pub(super) struct Lanes {
     pub now: u64,
     pub links: Links,
     pub functions: Functions,
+    contexts: Contexts,
     pub payloads: Payloads,
     pub workers: Workers,
     pub finals: Finals,
@@ -55,6 +57,7 @@ impl Engine {
             now: 1_000,
             links: Links::new(None, is_lease),
             functions: Functions::default(),
+            contexts: Contexts::default(),
             payloads: Payloads::default(),
             workers: Workers::new(workers.into()),
             finals: Finals::default(),
@@ -209,6 +212,14 @@ impl LinkPort for Lanes {
         (&mut self.links, &mut self.functions, &self.payloads)
     }
 
+    fn contexts(&self) -> &Contexts {
+        &self.contexts
+    }
+
+    fn contexts_mut(&mut self) -> &mut Contexts {
+        &mut self.contexts
+    }
+
     fn receive_parted(&mut self, parted: &Parted<'_>) -> Result<Payload, String> {
         self.payloads.receive(parted)
     }
@@ -263,6 +274,11 @@ impl Port for Lanes {
 
     fn spawn(&mut self, slot: SlotId, _: ContextId) {
         self.workers.spawn(slot);
+    }
+
+    fn context_dropped(&mut self, context: ContextId) {
+        self.tell_dropped(context);
+        self.contexts.drop(context);
     }
 
     fn retire(&mut self, slot: SlotId) {

@@ -9,8 +9,9 @@ use gristmill_wire::peer::{
     AnswerMessage, Ask, Beat, BlobMessage, Control, Definition, EndKind, Grant, LossFrame,
     MessageKind, Messages, ParentResult, Parted, Piece, Shortfall, TaskLimits, TaskMessage,
 };
-use gristmill_wire::{BlobName, ContextId, Demand, Digest, Span, Temperature};
+use gristmill_wire::{BlobName, Demand, Digest, Span, Temperature};
 
+use super::contexts::{context, define_all, speak_of_context};
 use super::wire::Wire;
 
 /// What is chosen: numbers off the front of some bytes. What is missing reads as zero.
@@ -45,7 +46,7 @@ impl<'a> Choices<'a> {
     }
 
     /// A number that hurts where numbers can hurt, or a small one.
-    fn number(&mut self) -> u64 {
+    pub(super) fn number(&mut self) -> u64 {
         match self.byte() {
             0xff => u64::MAX,
             0xfe => u64::MAX / 2,
@@ -57,7 +58,7 @@ impl<'a> Choices<'a> {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "any number will do")]
-    fn half(&mut self) -> u32 {
+    pub(super) fn half(&mut self) -> u32 {
         self.number() as u32
     }
 
@@ -111,6 +112,9 @@ impl Liar {
         let mut out = Vec::new();
         for function in (0..FUNCTIONS).map(|id| FunctionId(id.into())) {
             Definition { function, definition: b"code", name: b"f" }.write(&mut out);
+        }
+        if is_client {
+            define_all(&mut out);
         }
         liar.send(&out);
         liar
@@ -197,6 +201,7 @@ impl Liar {
             0..=4 => self.write_task(choices, out),
             5..=9 => self.write_answer(choices, out),
             10..=12 => define(choices, out),
+            13 if choices.below(8) == 0 => speak_of_context(choices, out),
             13 => drop(beat(choices).write(out)),
             14 if choices.below(64) == 1 => write_rare(choices, out),
             15..=19 if !self.blobs.is_empty() => self.write_blob(choices, out),
@@ -224,7 +229,7 @@ impl Liar {
     }
 
     fn write_answer(&self, choices: &mut Choices<'_>, out: &mut Vec<u8>) {
-        const ENDS: [EndKind; 9] = [
+        const ENDS: [EndKind; 10] = [
             EndKind::Returned,
             EndKind::Raised,
             EndKind::Stopped,
@@ -234,9 +239,10 @@ impl Liar {
             EndKind::Unstarted,
             EndKind::Lost,
             EndKind::TooDeep,
+            EndKind::ContextFailed,
         ];
         let name = self.task(choices);
-        let end = ENDS[usize::from(choices.below(9))];
+        let end = ENDS[usize::from(choices.below(10))];
         write_end(choices, name, end, out, |choices, out| self.put_payload(choices, out));
     }
 
@@ -370,7 +376,7 @@ fn limits(choices: &mut Choices<'_>) -> TaskLimits {
         timeout_ns: choices.number(),
         grace_ns: choices.number(),
         priority: choices.half().cast_signed(),
-        context: ContextId(choices.half()),
+        context: context(choices),
         demand: if choices.is_chosen() {
             Demand::from_words(std::array::from_fn(|_| choices.number()))
         } else {

@@ -1,6 +1,7 @@
 //! Peers that say whatever the protocol can say, to a real graph with real links: see [`Siege`]; and with
 //! blobs: see [`DataSiege`] and [`LeaseSiege`].
 
+mod contexts;
 mod data;
 mod engine;
 mod holder;

@@ -25,6 +25,8 @@ pub enum EndKind {
     Lost = 8,
     /// It waits for a place below too many tasks that wait themselves.
     TooDeep = 9,
+    /// Nobody there can have its context: text follows.
+    ContextFailed = 10,
 }
 
 impl EndKind {
@@ -39,14 +41,15 @@ impl EndKind {
             7 => Self::Unstarted,
             8 => Self::Lost,
             9 => Self::TooDeep,
+            10 => Self::ContextFailed,
             other => return Err(FrameError::UnknownVerdict(other)),
         })
     }
 
-    /// Whether bytes of the user's follow.
+    /// Whether bytes of the user's, or a text, follow.
     #[must_use]
     pub const fn has_payload(self) -> bool {
-        matches!(self, Self::Returned | Self::Raised | Self::TimedOut)
+        matches!(self, Self::Returned | Self::Raised | Self::TimedOut | Self::ContextFailed)
     }
 }
 

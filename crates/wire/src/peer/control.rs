@@ -1,7 +1,7 @@
 //! Messages of fixed meaning and few words: beats, definitions, requests about tasks.
 
 use super::{MessageKind, Reader, put_bytes, put_words, write_message};
-use crate::{Attempt, FrameError, FunctionId, TaskId};
+use crate::{Attempt, ContextId, FrameError, FunctionId, TaskId};
 
 /// A sign of life. Times are nanoseconds of the sender's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -158,6 +158,11 @@ pub enum Control {
         /// Why.
         text: String,
     },
+    /// No task will name this context any more.
+    ForgetContext {
+        /// Its id with whoever defined it.
+        context: ContextId,
+    },
     /// A lease is not given, or is over.
     Refuse {
         /// Why.
@@ -188,6 +193,9 @@ impl Control {
                 Self::write_time(out, MessageKind::Extend, *duration_ns)
             }
             Self::Lasts { duration_ns } => Self::write_time(out, MessageKind::Lasts, *duration_ns),
+            Self::ForgetContext { context } => {
+                Self::write_count(out, MessageKind::ForgetContext, context.0)
+            }
             Self::Recalled => write_message(out, MessageKind::Recalled, |_| {}),
             Self::Drained => write_message(out, MessageKind::Drained, |_| {}),
             Self::Drain { text } => Self::write_text(out, MessageKind::Drain, text),
@@ -242,6 +250,9 @@ impl Control {
             MessageKind::Want => Self::Want { count: reader.word()? as u32 },
             MessageKind::Extend => Self::Extend { duration_ns: reader.word()? },
             MessageKind::Lasts => Self::Lasts { duration_ns: reader.word()? },
+            MessageKind::ForgetContext => {
+                Self::ForgetContext { context: ContextId(reader.word()? as u32) }
+            }
             MessageKind::Recalled => Self::Recalled,
             MessageKind::Drained => Self::Drained,
             MessageKind::Drain => Self::Drain { text: text() },
@@ -276,6 +287,7 @@ mod tests {
             Control::Extend { duration_ns: 8 },
             Control::Lasts { duration_ns: u64::MAX },
             Control::Drained,
+            Control::ForgetContext { context: ContextId(9) },
             Control::Drain { text: text() },
             Control::End { text: text() },
             Control::Refuse { text: text(), is_final: false },

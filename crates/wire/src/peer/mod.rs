@@ -7,6 +7,7 @@
 
 mod answer;
 mod blob;
+mod context;
 mod control;
 mod greeting;
 mod parted;
@@ -15,6 +16,7 @@ mod task;
 
 pub use answer::{AnswerMessage, EndKind, LossFrame};
 pub use blob::{BlobMessage, Piece, Shortfall};
+pub use context::{ContextState, ContextTerms};
 pub use control::{Beat, Control, Definition};
 pub use greeting::{Ask, Grant, Greeting, Role};
 pub use parted::{ParentResult, ParentResults, Part, Parted};
@@ -80,6 +82,12 @@ pub enum MessageKind {
     Received = 25,
     /// Where nodes fetch blobs from this one.
     Open = 26,
+    /// What a context id stands for from now on.
+    DefineContext = 27,
+    /// No task will name it any more.
+    ForgetContext = 28,
+    /// What became of it so far.
+    ContextState = 29,
 }
 
 impl MessageKind {
@@ -111,6 +119,9 @@ impl MessageKind {
             22 => Self::Piece,
             25 => Self::Received,
             26 => Self::Open,
+            27 => Self::DefineContext,
+            28 => Self::ForgetContext,
+            29 => Self::ContextState,
             other => return Err(FrameError::UnknownKind(other)),
         })
     }

@@ -1,7 +1,7 @@
 //! Why links end.
 
 use gristmill_transport::{ChannelError, SessionError};
-use gristmill_wire::{FunctionId, TaskId};
+use gristmill_wire::{ContextId, FunctionId, TaskId};
 
 use crate::peers::backlog::Excess;
 use crate::peers::definitions::DEFINITIONS_MAX;
@@ -40,6 +40,9 @@ pub enum LinkError {
     /// A task of a function that it never told of.
     #[error("it sent a task of {0}, which it has not defined")]
     Undefined(FunctionId),
+    /// A context that is not known here, is known already, or is not for its side to define.
+    #[error("it named {0}, which stands for something else")]
+    Context(ContextId),
     /// More waits for it than may.
     #[error(transparent)]
     Excess(#[from] Excess),

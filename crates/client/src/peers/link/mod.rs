@@ -18,6 +18,7 @@ pub(super) use self::receiving::Came;
 pub use self::sizes::LinkSizes;
 use super::backlog::Backlog;
 use super::beats::Pulse;
+use super::contexts::LinkContexts;
 use super::definitions::Definitions;
 use crate::blobs::{BlobTraffic, Feeds};
 
@@ -42,6 +43,8 @@ pub struct Link {
     pub pulse: Pulse,
     /// What the other end's function ids stand for here.
     pub functions: Definitions,
+    /// Contexts of either end that the other one knows.
+    pub contexts: LinkContexts,
     /// Where its tasks are among the guests, by their ids there.
     pub guests: HashMap<TaskId, u32, BuildHasherDefault<IdHasher>>,
     /// Guests whose answers are in `out`, each with how many bytes will have left then.
@@ -114,6 +117,7 @@ impl Link {
             ends_at_ns: u64::MAX,
             pulse,
             functions: Definitions::default(),
+            contexts: LinkContexts::default(),
             guests: HashMap::default(),
             answered: VecDeque::new(),
             unconfirmed: VecDeque::new(),

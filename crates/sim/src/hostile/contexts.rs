@@ -1,0 +1,47 @@
+//! What a liar says of contexts.
+
+use gristmill_wire::ContextId;
+use gristmill_wire::peer::{ContextState, ContextTerms, Control};
+
+use super::liar::Choices;
+
+/// How many each defines before it says anything else.
+const CONTEXTS: u8 = 3;
+
+/// One that it has defined, or none.
+pub(super) fn context(choices: &mut Choices<'_>) -> ContextId {
+    ContextId(u32::from(choices.below(2)) * u32::from(choices.below(CONTEXTS + 1)))
+}
+
+/// Defines those that tasks name.
+pub(super) fn define_all(out: &mut Vec<u8>) {
+    (1..=CONTEXTS).for_each(|id| define_context(ContextId(id.into()), 1, out));
+}
+
+fn define_context(context: ContextId, workers_max: u16, out: &mut Vec<u8>) {
+    let terms =
+        ContextTerms { context, workers_max, is_fork_safe: true, name: b"c", setup: b"code" };
+    terms.write(out);
+}
+
+/// Changes a context, or tells of one.
+pub(super) fn speak_of_context(choices: &mut Choices<'_>, out: &mut Vec<u8>) {
+    let context = context(choices);
+    if choices.is_chosen() {
+        ContextState {
+            context,
+            workers: choices.half(),
+            deployments: choices.number(),
+            ..ContextState::default()
+        }
+        .write(out);
+    } else if choices.below(16) == 0 {
+        // Mostly one that is there already, or none: that ends the link.
+        define_context(context, choices.byte().into(), out);
+    } else {
+        Control::ForgetContext { context }.write(out);
+        if context != ContextId(0) && choices.below(8) > 0 {
+            define_context(context, choices.byte().into(), out);
+        }
+    }
+}

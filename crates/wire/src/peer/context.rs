@@ -1,0 +1,161 @@
+//! Contexts of another engine: what their ids stand for, and what became of them.
+
+use super::{MessageKind, Reader, put_bytes, put_words, write_message};
+use crate::{ContextId, FrameError};
+
+/// What a context id of the sender stands for from now on: before the first task that names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContextTerms<'a> {
+    /// The id.
+    pub context: ContextId,
+    /// Workers that have it at the same time, at most.
+    pub workers_max: u16,
+    /// Processes can be forked from one in which it was set up.
+    pub is_fork_safe: bool,
+    /// For messages.
+    pub name: &'a [u8],
+    /// What a process with it sets up.
+    pub setup: &'a [u8],
+}
+
+/// The bit of the first word that says that processes can be forked.
+const FORK_SAFE: u64 = 1 << 48;
+
+impl<'a> ContextTerms<'a> {
+    /// Appends the message.
+    pub fn write(&self, out: &mut Vec<u8>) -> usize {
+        write_message(out, MessageKind::DefineContext, |out| {
+            let safety = if self.is_fork_safe { FORK_SAFE } else { 0 };
+            let word = u64::from(self.context.0) | (u64::from(self.workers_max) << 32) | safety;
+            put_words(out, [word]);
+            put_bytes(out, self.name);
+            put_bytes(out, self.setup);
+        })
+    }
+
+    /// Reads the message.
+    ///
+    /// # Errors
+    /// [`FrameError::Truncated`].
+    #[expect(clippy::cast_possible_truncation, reason = "fields of a packed word")]
+    pub fn read(body: &'a [u8]) -> Result<Self, FrameError> {
+        let mut reader = Reader::new(body);
+        let word = reader.word()?;
+        Ok(Self {
+            context: ContextId(word as u32),
+            workers_max: (word >> 32) as u16,
+            is_fork_safe: word & FORK_SAFE != 0,
+            name: reader.sized_bytes()?,
+            setup: reader.sized_bytes()?,
+        })
+    }
+}
+
+/// What became of a context so far, where its tasks were sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ContextState {
+    /// Its id with whoever defined it.
+    pub context: ContextId,
+    /// Workers that have it, or are to.
+    pub workers: u32,
+    /// Workers that came up with it.
+    pub deployments: u64,
+    /// How often it was set up.
+    pub setups: u64,
+    /// How long that took together, nanoseconds.
+    pub setup_ns: u64,
+    /// Memory that the last setup left its process with, bytes.
+    pub memory: u64,
+}
+
+impl ContextState {
+    /// Appends the message.
+    pub fn write(&self, out: &mut Vec<u8>) -> usize {
+        write_message(out, MessageKind::ContextState, |out| {
+            put_words(
+                out,
+                [
+                    u64::from(self.context.0) | (u64::from(self.workers) << 32),
+                    self.deployments,
+                    self.setups,
+                    self.setup_ns,
+                    self.memory,
+                ],
+            );
+        })
+    }
+
+    /// Reads the message.
+    ///
+    /// # Errors
+    /// [`FrameError::Truncated`].
+    #[expect(clippy::cast_possible_truncation, reason = "fields of a packed word")]
+    pub fn read(body: &[u8]) -> Result<Self, FrameError> {
+        let [first, deployments, setups, setup_ns, memory] = Reader::new(body).words()?;
+        Ok(Self {
+            context: ContextId(first as u32),
+            workers: (first >> 32) as u32,
+            deployments,
+            setups,
+            setup_ns,
+            memory,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Messages;
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn terms_and_states_come_back() {
+        let terms = ContextTerms {
+            context: ContextId(u32::MAX),
+            workers_max: u16::MAX,
+            is_fork_safe: true,
+            name: b"model",
+            setup: b"code",
+        };
+        let state = ContextState {
+            context: ContextId(7),
+            workers: u32::MAX,
+            deployments: 2,
+            setups: 3,
+            setup_ns: 4,
+            memory: 5,
+        };
+        let mut chunk = Vec::new();
+        terms.write(&mut chunk);
+        state.write(&mut chunk);
+        let bodies: Vec<_> = Messages::new(&chunk).map(|one| one.expect("whole").1).collect();
+        assert_eq!(ContextTerms::read(bodies[0]), Ok(terms));
+        assert_eq!(ContextState::read(bodies[1]), Ok(state));
+    }
+
+    #[test]
+    fn golden_terms() {
+        let mut chunk = Vec::new();
+        let terms = ContextTerms {
+            context: ContextId(1),
+            workers_max: 2,
+            is_fork_safe: true,
+            name: b"m",
+            setup: b"",
+        };
+        terms.write(&mut chunk);
+        let golden = [
+            32, 0, 0, 0, 27, 0, 0, 0, 1, 0, 0, 0, 2, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, b'm', 0, 0,
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        ];
+        assert_eq!(chunk, golden);
+    }
+
+    proptest! {
+        #[test]
+        fn any_body_decodes_or_is_refused(bytes: Vec<u8>) {
+            let _ = (ContextTerms::read(&bytes), ContextState::read(&bytes));
+        }
+    }
+}
