@@ -111,8 +111,9 @@ impl Core {
 
     /// Interrupts a task that may run; the timer does the rest.
     fn stop(&mut self, index: u32, grace_ns: Option<u64>, port: &mut impl Port) {
-        let is_asked_back = self.tasks[index].has(flag::RECALLED);
-        if self.tasks[index].has(flag::CANCELLED) && !is_asked_back {
+        let task = &self.tasks[index];
+        let is_asked_back = task.state == State::Away && task.has(flag::RECALLED);
+        if task.has(flag::CANCELLED) && !is_asked_back {
             return;
         }
         let extra = self.extra(index);

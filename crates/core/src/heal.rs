@@ -7,7 +7,7 @@ use gristmill_wire::{ContextId, Epoch, SlotId};
 use crate::contexts::PLAIN;
 use crate::machine::{Phase, slot_id};
 use crate::port::Port;
-use crate::slots::SlotState;
+use crate::slots::{Slot, SlotState};
 use crate::{Core, NONE, StartFailure};
 
 impl Core {
@@ -20,7 +20,10 @@ impl Core {
         }
         match self.slots[place].context {
             PLAIN => self.starts.succeed(),
-            context => self.context_came_up(context),
+            context => {
+                self.context_came_up(context);
+                self.contexts.note_news();
+            }
         }
         self.set_state(place, SlotState::Ready);
         self.slots[place].ready_at = now;
@@ -67,10 +70,14 @@ impl Core {
 
     fn plain_failed(&mut self, failure: StartFailure, port: &mut impl Port) {
         let rounds = self.starts.fail(self.now, &self.config);
-        let is_up = |state| !matches!(state, SlotState::Absent | SlotState::Starting);
-        let has_live = self.slots.iter().any(|slot| is_up(slot.state));
+        // One with a context is no help to others; but what it has to do is not given up.
+        let is_needed = |slot: &Slot| {
+            let is_up = !matches!(slot.state, SlotState::Absent | SlotState::Starting);
+            is_up && (slot.context == PLAIN || slot.in_flight.len > slot.waiting)
+        };
+        let goes_on = self.slots.iter().any(is_needed) || self.has_startable_context();
         let is_hopeless = failure.permanent || rounds >= self.config.start_failures_max;
-        if is_hopeless && !has_live {
+        if is_hopeless && !goes_on {
             self.break_down(Phase::Broken(Arc::new(failure)), port);
         }
     }
@@ -112,9 +119,13 @@ impl Core {
         let places = self.demands.wanted_places + self.demands.lent_places;
         let demand = self.ready_count() + self.contexts.waiting() + self.in_flight + places;
         let workers = demand.max(least).min(u64::from(self.config.workers));
+        (u32::try_from(workers).expect("at most 65,535"), self.wanted_spares())
+    }
+
+    /// How many of the first spares there should be, as long as it goes on.
+    pub(crate) fn wanted_spares(&self) -> u32 {
         let spares = self.waiting_slots.min(u32::from(self.config.spare_max));
-        let spares = if self.waiting_count() > 0 { spares } else { 0 };
-        (u32::try_from(workers).expect("at most 65,535"), spares)
+        if self.waiting_count() > 0 { spares } else { 0 }
     }
 
     fn absent_spare(&self, wanted: u32) -> Option<usize> {
@@ -125,7 +136,8 @@ impl Core {
     pub(crate) fn wants_workers(&self) -> bool {
         let (workers, spares) = self.wanted();
         let live = u32::from(self.config.workers) - self.absent_slots;
-        workers > live || self.absent_spare(spares).is_some()
+        let may_start = || self.contexts.is_empty() || self.has_startable();
+        (workers > live && may_start()) || self.absent_spare(spares).is_some()
     }
 
     /// When a worker that is missing may be asked for: after a pause, if there is one. Who gets a place where there are

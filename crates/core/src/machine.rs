@@ -244,7 +244,9 @@ impl Core {
             self.absent_slots -= u32::from(before == SlotState::Absent);
             self.absent_slots += u32::from(state == SlotState::Absent);
         }
-        if state != SlotState::Absent {
+        if state == SlotState::Absent {
+            self.contexts.note_gone(self.slots[slot].context);
+        } else {
             self.live_end = self.live_end.max(slot + 1);
         }
         while self.live_end > 0 && self.slots[self.live_end - 1].state == SlotState::Absent {

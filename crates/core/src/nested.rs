@@ -20,6 +20,9 @@ use crate::slots::{Slot, SlotState};
 use crate::task::{State, flag};
 use crate::{Core, NONE, Status};
 
+/// Children that are looked at for one that another worker could have than that which would have the first.
+const LOOKS_MAX: usize = 64;
+
 impl Core {
     /// Tells that a running task waits for tasks that it submitted (`on`), or has ceased to.
     pub fn waiting(
@@ -57,6 +60,7 @@ impl Core {
         let slot = usize::from(task.slot);
         self.slots[slot].backlog_ns -= cost.ns();
         self.slots[slot].waiting += 1;
+        self.contexts.note_news();
         self.waiting_slots += u32::from(self.slots[slot].waiting == 1);
         let mut strangers = self.unclaimed(slot, port);
         strangers.retain(|&other| self.nested_slot(other) != Some(slot));
@@ -68,6 +72,7 @@ impl Core {
         self.tasks[index].flags &= !flag::WAITING;
         let slot = &mut self.slots[usize::from(self.tasks[index].slot)];
         slot.waiting -= 1;
+        self.contexts.note_news();
         self.waiting_slots -= u32::from(slot.waiting == 0);
     }
 
@@ -208,8 +213,8 @@ impl Core {
         for slot in 0..self.slots.len() {
             while self.slots[slot].nested.len > 0 {
                 let head = self.slots[slot].nested.head;
-                if let Some(to) = self.choose_nested(slot, port) {
-                    self.send_nested(slot, to, port);
+                if let Some((index, to)) = self.next_nested(slot, port) {
+                    self.send_nested(index, slot, to, port);
                 } else if self.config.shares_nested_only
                     && let Some(place) = self.choose_peer(head, port)
                 {
@@ -233,21 +238,33 @@ impl Core {
         }
     }
 
+    /// The first child of a slot's stack that can be sent, and where: where there is a context, the first in it or the first
+    /// without, since what the one lacks the other may have.
+    fn next_nested(&self, slot: usize, port: &impl Port) -> Option<(u32, usize)> {
+        let Slot { nested, context, .. } = &self.slots[slot];
+        let first = self.choose_nested(slot, nested.head, port).map(|to| (nested.head, to));
+        if first.is_some() || *context == PLAIN {
+            return first;
+        }
+        let differs = |&index: &u32| self.context_of(index) != self.context_of(nested.head);
+        let other = List::from(&self.tasks, nested.head).take(LOOKS_MAX).find(differs)?;
+        self.choose_nested(slot, other, port).map(|to| (other, to))
+    }
+
     /// Home, if the parent waits there and could begin soon; else whoever has room; else home, if
     /// it has any.
-    fn choose_nested(&self, slot: usize, port: &impl Port) -> Option<usize> {
+    fn choose_nested(&self, slot: usize, index: u32, port: &impl Port) -> Option<usize> {
         let home = &self.slots[slot];
         let has_room = home.waiting > 0 && home.has_room(&self.config);
         let is_near = !home.stuck && home.backlog_ns <= self.config.wake_cost_ns;
         if has_room && (is_near || home.is_halted()) {
             return Some(slot);
         }
-        let context = self.context_of(home.nested.head);
+        let context = self.context_of(index);
         self.choose(context, port).or_else(|| (has_room && !home.stuck).then_some(slot))
     }
 
-    fn send_nested(&mut self, from: usize, to: usize, port: &mut impl Port) {
-        let index = self.slots[from].nested.head;
+    fn send_nested(&mut self, index: u32, from: usize, to: usize, port: &mut impl Port) {
         self.unlist(index);
         if self.send(to, index, port) == Placed::Full {
             self.tasks[index].state = State::Nested;
@@ -265,9 +282,11 @@ impl Core {
         if self.waiting_slots == 0 || !are_waiting || self.wants_workers() {
             return false;
         }
+        // One that idles would have given way by now, if whoever waits could have more workers.
+        let is_spent = !self.contexts.is_empty() && !self.has_startable();
         let is_over = |slot: &Slot| {
-            let is_lent = slot.is_idle() && slot.holder != NONE;
-            slot.is_halted() || is_lent || slot.state == SlotState::Absent
+            let is_lost = slot.is_idle() && (slot.holder != NONE || is_spent);
+            slot.is_halted() || is_lost || slot.state == SlotState::Absent
         };
         if !self.slots.iter().all(is_over) {
             return false;

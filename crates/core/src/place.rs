@@ -43,7 +43,7 @@ impl Core {
         if !is_sent {
             self.tasks[index].state = State::Ready;
             self.ready.push_back(&mut self.tasks, 0, index);
-            self.contexts.note_ready();
+            self.contexts.note_news();
         }
         if !is_sent && (self.waiting_slots > 0 || self.is_deployment_due()) {
             // Perhaps no worker is left that could begin it.
@@ -179,6 +179,7 @@ impl Core {
         self.deep_slots -= u32::from(was_deep && !place.is_deep());
         if place.in_flight.len == 0 {
             place.idle_since = self.now;
+            self.contexts.has_vacated |= place.is_leaving;
         }
     }
 
@@ -258,7 +259,7 @@ impl Core {
 
     fn queue_fresh(&mut self, index: u32, is_first: bool) {
         self.has_fresh = true;
-        self.contexts.note_ready();
+        self.contexts.note_news();
         if self.is_demanding(index) {
             return self.queue_demanding(index, is_first);
         }
@@ -292,6 +293,7 @@ impl Core {
     /// Sends what is ready as far as there is room, and asks for workers if it is not enough.
     pub(crate) fn pump(&mut self, port: &mut impl Port) {
         self.has_fresh = false;
+        self.retire_vacated(port);
         if self.demands.len() > 0 {
             self.pump_demanding(port);
         }

@@ -10,6 +10,7 @@ use gristmill_wire::ContextId;
 
 use super::fair::divide;
 use super::{Context, Contexts, PLAIN};
+use crate::list::List;
 use crate::machine::Phase;
 use crate::port::Port;
 use crate::slots::{Slot, SlotState};
@@ -21,7 +22,7 @@ struct Pool {
     context: ContextId,
     /// Those that are there or were asked for, and are to stay.
     live: u32,
-    /// How many it could use.
+    /// How many it could use, as far as it may have more now.
     demand: u32,
     /// How many it is to have.
     share: u32,
@@ -34,16 +35,19 @@ struct Pool {
 
 impl Pool {
     fn lacks(&self) -> u32 {
-        // The first one shows whether others are worth a start.
-        let most = if !self.may_start {
-            0
-        } else if self.is_proven {
-            u32::MAX
-        } else {
-            1
-        };
-        self.share.saturating_sub(self.live).min(most)
+        self.share.saturating_sub(self.live)
     }
+}
+
+/// The ordinary workers with one context.
+#[derive(Debug, Clone, Copy, Default)]
+struct Staff {
+    /// Those that are there or were asked for, and are to stay.
+    live: u32,
+    /// Those that leave too.
+    all: u32,
+    /// For how many there is something in the rings, as far as it is not with those that leave.
+    work: u64,
 }
 
 impl Core {
@@ -53,26 +57,35 @@ impl Core {
         self.contexts.has_news = false;
         let mut pools = self.pools();
         self.fill_places(&mut pools, port);
-        self.fill_spares(&pools, port);
-        self.contexts.is_short = !self.make_way(&pools, port);
+        self.fill_spares(&mut pools, port);
+        self.make_way(&pools, port);
+        if self.has_fresh {
+            // What came back from a worker that gives way may be for another one that has room.
+            self.pump(port);
+        }
+        self.contexts.is_short = pools.iter().any(|pool| pool.demand > pool.live);
+        let plain = self.waits(PLAIN).then(|| self.starts.pause_after(self.now)).flatten();
+        let pauses = [plain, self.contexts.next_start(self.now)];
+        self.contexts.paused_until = pauses.into_iter().flatten().min();
     }
 
-    /// When somebody is to be looked for who gives way, while something waits, be it behind what runs: soon after it has
-    /// become ready, now and then while nobody can, and when a pause is over.
+    /// When somebody is to be looked for who gives way: soon after something has become ready or can be had, now and then
+    /// while somebody could use more, and after pauses between starts.
     pub(crate) fn next_deployment(&self) -> Option<u64> {
-        if self.contexts.is_empty() || !(self.has_ready() || self.deep_slots > 0) {
+        let Contexts { deployed_at, has_news, is_short, .. } = self.contexts;
+        let has_ready = self.has_ready();
+        if self.contexts.is_empty() || !(has_ready || self.could_steal()) {
             return None;
         }
-        let Contexts { deployed_at, has_news, is_short, .. } = self.contexts;
-        let Some(deployed_at) = deployed_at else { return Some(0) };
+        let patience_ns = self.config.recheck_ns.max(self.config.context_tenure_ns / 10);
         let pause_ns = match (has_news, is_short) {
-            (true, _) => Some(self.config.recheck_ns),
-            (false, true) => Some(self.config.context_tenure_ns / 10),
+            (true, _) if has_ready => Some(self.config.recheck_ns),
             (false, false) => None,
+            // What is behind a task that runs may have to wait for as long as that.
+            _ => Some(patience_ns),
         };
-        let next_look = pause_ns.map(|pause_ns| deployed_at.saturating_add(pause_ns));
-        let pauses = [self.contexts.next_start(deployed_at), self.starts.pause_after(deployed_at)];
-        next_look.into_iter().chain(pauses.into_iter().flatten()).min()
+        let next = pause_ns.map(|pause_ns| deployed_at.map_or(0, |at| at.saturating_add(pause_ns)));
+        [next, self.contexts.paused_until].into_iter().flatten().min()
     }
 
     /// Whether that is to be now.
@@ -98,31 +111,39 @@ impl Core {
     }
 
     fn plain_pool(&self) -> Pool {
-        let (live, in_flight) = self.workers_with(PLAIN);
-        let places = self.demands.wanted_places + self.demands.lent_places;
-        let demand = self.ready_count() + in_flight + places;
+        let staff = self.staff(PLAIN);
+        let waiting = self.plain_waiting();
+        let may_start = !self.starts.must_pause(self.now);
+        let room = if may_start { u32::MAX } else { 0 };
         Pool {
             context: PLAIN,
-            live,
-            demand: self.at_most(demand, self.config.workers),
+            live: staff.live,
+            demand: self.usable(&staff, waiting, room),
             share: 0,
-            may_start: !self.starts.must_pause(self.now),
+            may_start,
             is_proven: true,
             served_at: self.contexts.plain_served_at,
         }
     }
 
     fn pool_of(&self, id: ContextId, context: &Context) -> Pool {
-        let (live, in_flight) = self.workers_with(id);
-        let demand = u64::from(context.queue.len()) + in_flight;
+        let staff = self.staff(id);
+        let waiting = u64::from(context.queue.len()) + self.nested_waiting(id);
         let is_coming = |slot: &Slot| slot.context == id && slot.state == SlotState::Starting;
         let is_tried = context.is_proven || !self.slots.iter().any(is_coming);
         let may_start =
             is_tried && context.failure.is_none() && !context.starts.must_pause(self.now);
+        // The first one shows whether others are worth a start.
+        let most = match (may_start, context.is_proven) {
+            (false, _) => 0,
+            (true, false) => 1,
+            (true, true) => u32::MAX,
+        };
+        let room = u32::from(context.options.workers_max).saturating_sub(staff.all).min(most);
         Pool {
             context: id,
-            live,
-            demand: self.at_most(demand, context.options.workers_max),
+            live: staff.live,
+            demand: self.usable(&staff, waiting, room),
             share: 0,
             may_start,
             is_proven: context.is_proven,
@@ -130,11 +151,66 @@ impl Core {
         }
     }
 
-    fn at_most(&self, demand: u64, limit: u16) -> u32 {
+    /// How many workers would have something to do, as far as there are such, or room for them.
+    fn usable(&self, staff: &Staff, waiting: u64, room: u32) -> u32 {
         if matches!(self.phase, Phase::Broken(_) | Phase::Poisoned(_)) {
             return 0;
         }
-        u32::try_from(demand).unwrap_or(u32::MAX).min(limit.into())
+        let demand = u32::try_from(waiting + staff.work).unwrap_or(u32::MAX);
+        demand.min(staff.live.saturating_add(room)).min(self.config.workers.into())
+    }
+
+    fn staff(&self, context: ContextId) -> Staff {
+        let mut staff = Staff::default();
+        for (place, slot) in self.slots.iter().enumerate() {
+            if slot.context != context || slot.state == SlotState::Absent {
+                continue;
+            }
+            let is_there = matches!(slot.state, SlotState::Starting | SlotState::Ready);
+            let stays = is_there && !slot.is_leaving;
+            let is_ordinary = place < usize::from(self.config.workers);
+            staff.all += u32::from(is_ordinary);
+            staff.live += u32::from(is_ordinary && stays);
+            if stays {
+                // What runs, or waits, keeps its own worker; others could do what is behind that.
+                staff.work += u64::from(is_ordinary && slot.in_flight.len > 0);
+                staff.work += self.spare_work(slot);
+            }
+        }
+        staff
+    }
+
+    /// What is behind the task that a worker runs, and is for others with its context too: not all, where there is more than
+    /// workers.
+    fn spare_work(&self, slot: &Slot) -> u64 {
+        let first = slot.waiting + 1;
+        if slot.context == PLAIN || slot.in_flight.len <= first {
+            return slot.in_flight.len.saturating_sub(first).into();
+        }
+        let behind = List::from(&self.tasks, slot.in_flight.head).skip(first as usize);
+        let few = behind.take(self.config.workers.into());
+        few.filter(|&index| self.context_of(index) == slot.context).count() as u64
+    }
+
+    /// Tasks that wait for workers without a context, and places of those that need several.
+    fn plain_waiting(&self) -> u64 {
+        let wanted = if self.could_gather() { self.demands.wanted_places } else { 0 };
+        let places = wanted + self.demands.lent_places;
+        u64::from(self.ready.len()) + self.nested_waiting(PLAIN) + places
+    }
+
+    /// Tasks for workers with a context that wait in the queues of those whose tasks submitted them: not all, where there are
+    /// more than workers.
+    fn nested_waiting(&self, context: ContextId) -> u64 {
+        if self.nested_ready == 0 {
+            return 0;
+        }
+        let count = |slot: &Slot| {
+            let most = usize::from(self.config.workers);
+            let few = List::from(&self.tasks, slot.nested.head).take(most);
+            few.filter(|&index| self.context_of(index) == context).count() as u64
+        };
+        self.slots.iter().map(count).sum()
     }
 
     /// How many ordinary workers have a context and are to stay; how many tasks all that have it run.
@@ -157,6 +233,10 @@ impl Core {
             if self.slots[place].state != SlotState::Absent {
                 continue;
             }
+            if self.slots[place].holder != NONE {
+                self.fill_held(place, pools, port);
+                continue;
+            }
             let there = u32::from(self.config.workers) - self.absent_slots;
             let lacking = pools.iter_mut().filter(|pool| pool.lacks() > 0);
             let next = lacking.min_by_key(|pool| pool.live).map(|pool| {
@@ -170,66 +250,125 @@ impl Core {
         }
     }
 
+    /// Starts a worker without a context in a place that a task has, or gathers: whoever else has fewer, it is nobody else's.
+    fn fill_held(&mut self, place: usize, pools: &mut [Pool], port: &mut impl Port) {
+        let plain = pools.iter_mut().find(|pool| pool.context == PLAIN && pool.may_start);
+        if let Some(plain) = plain {
+            plain.live += 1;
+            self.spawn(place, PLAIN, port);
+        }
+    }
+
     /// Starts spares where stacks wait for something that no worker is left for.
-    fn fill_spares(&mut self, pools: &[Pool], port: &mut impl Port) {
+    fn fill_spares(&mut self, pools: &mut [Pool], port: &mut impl Port) {
         let (_, spares) = self.wanted();
         for place in self.spare_places(spares) {
-            let waiting = pools.iter().filter(|pool| pool.may_start && self.waits(pool.context));
-            let has = |context| self.slots.iter().filter(|slot| slot.context == context).count();
-            let next = waiting.map(|pool| pool.context).min_by_key(|&context| has(context));
-            match (self.slots[place].state, next) {
-                (SlotState::Absent, Some(context)) => self.spawn(place, context, port),
-                (SlotState::Ready, Some(_)) if self.is_useless(place) => self.retire(place, port),
-                _ => {}
+            let slot = &self.slots[place];
+            let (is_absent, held) = (slot.state == SlotState::Absent, slot.holder != NONE);
+            if held && is_absent {
+                self.fill_held(place, pools, port);
+                continue;
+            }
+            let current = (!is_absent).then_some(slot.context);
+            let is_there = |slot: &&Slot| slot.state != SlotState::Absent;
+            let has = |context| {
+                let its = self.slots.iter().filter(is_there).filter(|slot| slot.context == context);
+                // Tasks that need more than a worker may not be able to use it.
+                (!self.waits_for_any(context), its.count())
+            };
+            let waiting = pools.iter_mut().filter(|pool| {
+                pool.may_start && Some(pool.context) != current && self.waits(pool.context)
+            });
+            let Some(next) = waiting.min_by_key(|pool| has(pool.context)) else { continue };
+            if is_absent {
+                next.may_start &= next.is_proven;
+                let context = next.context;
+                self.spawn(place, context, port);
+            } else if self.is_useless(place) {
+                self.retire(place, port);
             }
         }
     }
 
     /// Whether tasks wait for workers with a context.
     pub(crate) fn waits(&self, context: ContextId) -> bool {
-        if context == PLAIN {
-            self.ready_count() + self.demands.len() > 0
-        } else {
-            self.contexts.waits(context)
-        }
+        self.waits_for_any(context) || (context == PLAIN && self.demands.len() > 0)
     }
 
-    /// Whether a worker idles whose context nobody waits for.
+    /// Whether tasks wait that any worker with a context could run.
+    fn waits_for_any(&self, context: ContextId) -> bool {
+        if context != PLAIN {
+            return self.contexts.waits(context);
+        }
+        !self.ready.is_empty() || self.nested_waiting(PLAIN) > 0
+    }
+
+    /// Whether somebody could use a further worker, and may have one, now or after a pause.
+    pub(crate) fn has_startable(&self) -> bool {
+        let plain = self.staff(PLAIN);
+        let least = if matches!(self.phase, Phase::Open) { self.config.workers_min } else { 0 };
+        let is_kept = u32::from(self.config.workers) - self.absent_slots < least.into();
+        is_kept
+            || self.plain_waiting() + plain.work > plain.live.into()
+            || self.has_startable_context()
+    }
+
+    /// The same of those with a context.
+    pub(crate) fn has_startable_context(&self) -> bool {
+        self.contexts.table.iter().any(|(&id, one)| {
+            let staff = self.staff(id);
+            let has_room = staff.all < one.options.workers_max.into();
+            let has_more = u64::from(one.queue.len()) + staff.work > staff.live.into();
+            has_room && one.failure.is_none() && has_more
+        })
+    }
+
+    /// Whether a worker idles whose context nobody waits for. What needs several places has those that idle already.
     fn is_useless(&self, place: usize) -> bool {
         let slot = &self.slots[place];
-        slot.is_idle() && slot.holder == NONE && !self.waits(slot.context)
+        slot.is_idle() && slot.holder == NONE && !self.waits_for_any(slot.context)
     }
 
-    /// Has workers of those who have more than their share give way to those who have less; says whether enough of them do.
-    fn make_way(&mut self, pools: &[Pool], port: &mut impl Port) -> bool {
+    /// Has workers of those who have more than their share give way to those who have less.
+    fn make_way(&mut self, pools: &[Pool], port: &mut impl Port) {
         let lacking: u32 = pools.iter().map(Pool::lacks).sum();
-        let ordinary = &self.slots[..usize::from(self.config.workers)];
-        let leave = |slot: &&Slot| slot.is_leaving || slot.state == SlotState::Retiring;
-        let leaving = u32::try_from(ordinary.iter().filter(leave).count()).unwrap_or(u32::MAX);
         let mut surplus: Vec<(ContextId, u32)> =
             pools.iter().map(|pool| (pool.context, pool.live.saturating_sub(pool.share))).collect();
-        for _ in leaving..lacking {
-            let Some(place) = self.who_gives_way(&surplus) else { return false };
-            let context = self.slots[place].context;
-            let its = surplus.iter_mut().find(|(one, _)| *one == context);
-            if let Some((_, count)) = its {
-                *count -= 1;
+        // Whoever has nothing to do goes at once, though somebody else may go some time.
+        for is_idle in [true, false] {
+            for _ in self.leaving(is_idle)..lacking {
+                let Some(place) = self.who_gives_way(&surplus, is_idle) else { break };
+                let context = self.slots[place].context;
+                let its = surplus.iter_mut().find(|(one, _)| *one == context);
+                if let Some((_, count)) = its {
+                    *count -= 1;
+                }
+                self.send_worker_away(place, port);
             }
-            self.send_worker_away(place, port);
         }
-        true
+    }
+
+    /// How many ordinary workers leave; how many do so now.
+    fn leaving(&self, is_now: bool) -> u32 {
+        let ordinary = &self.slots[..usize::from(self.config.workers)];
+        let leaves = |slot: &&Slot| {
+            slot.state == SlotState::Retiring || (!is_now && slot.is_leaving && slot.waiting == 0)
+        };
+        u32::try_from(ordinary.iter().filter(leaves).count()).unwrap_or(u32::MAX)
     }
 
     /// The ordinary worker that has had nothing to do for longest; else, of those whose context was there for long enough,
     /// the one with least to do.
-    fn who_gives_way(&self, surplus: &[(ContextId, u32)]) -> Option<usize> {
+    fn who_gives_way(&self, surplus: &[(ContextId, u32)], is_idle: bool) -> Option<usize> {
         let since = self.now.saturating_sub(self.config.context_tenure_ns);
         let may = |&place: &usize| {
             let slot = &self.slots[place];
             let has_more = surplus.iter().any(|&(one, count)| one == slot.context && count > 0);
-            let is_settled = slot.in_flight.len == 0 || slot.ready_at <= since;
             let is_there = slot.state == SlotState::Ready && slot.holder == NONE;
-            has_more && is_there && is_settled && !slot.is_leaving
+            // What a stack waits for may be what the place is for.
+            let is_settled = slot.waiting == 0 && slot.ready_at <= since;
+            let is_meant = if is_idle { self.is_useless(place) } else { is_settled };
+            has_more && is_there && is_meant && !slot.is_leaving
         };
         let rank = |&place: &usize| {
             let slot = &self.slots[place];
@@ -247,5 +386,18 @@ impl Core {
         let waiting = self.unclaimed(place, port);
         let taken = self.recall(place, &waiting, port);
         self.return_all(&taken, port);
+        self.retire_vacated(port);
+    }
+
+    /// Lets workers go that were to leave and have nothing to do any more, be it that all they had was taken back.
+    pub(crate) fn retire_vacated(&mut self, port: &mut impl Port) {
+        if !std::mem::take(&mut self.contexts.has_vacated) {
+            return;
+        }
+        for place in 0..self.live_end {
+            if self.slots[place].is_leaving && self.slots[place].is_idle() {
+                self.retire(place, port);
+            }
+        }
     }
 }

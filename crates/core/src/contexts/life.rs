@@ -7,7 +7,7 @@ use gristmill_wire::ContextId;
 use super::{Context, ContextOptions, PLAIN};
 use crate::port::Port;
 use crate::queue::ReadyQueue;
-use crate::slots::SlotState;
+use crate::slots::{Slot, SlotState};
 use crate::starts::Starts;
 use crate::stats::ContextStats;
 use crate::{Core, NONE, StartFailure};
@@ -150,10 +150,9 @@ impl Core {
     pub(crate) fn context_failed(&mut self, context: ContextId, failure: StartFailure) {
         let Some(one) = self.contexts.table.get_mut(&context) else { return };
         let rounds = one.starts.fail(self.now, &self.config);
-        let has_live = self.slots.iter().any(|slot| {
-            slot.context == context
-                && !matches!(slot.state, SlotState::Absent | SlotState::Starting)
-        });
+        // Another start may be under way, and go better.
+        let has_live = |slot: &Slot| slot.context == context && slot.state != SlotState::Absent;
+        let has_live = self.slots.iter().any(has_live);
         if (failure.permanent || rounds >= self.config.start_failures_max) && !has_live {
             one.failure = Some(Arc::new(failure));
         }

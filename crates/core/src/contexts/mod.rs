@@ -18,7 +18,7 @@ use gristmill_wire::ContextId;
 use crate::outcome::Content;
 use crate::port::Port;
 use crate::queue::ReadyQueue;
-use crate::slots::SlotState;
+use crate::slots::{Slot, SlotState};
 use crate::starts::Starts;
 use crate::stats::ContextStats;
 use crate::task::{State, TaskTable};
@@ -59,14 +59,20 @@ pub(crate) struct Context {
 #[derive(Debug, Default)]
 pub(crate) struct Contexts {
     table: BTreeMap<ContextId, Context>,
+    /// Processes that have one, those of forgotten ones too.
+    workers: u32,
     /// Tasks in their queues.
     waiting: u64,
     /// When workers were given out last.
     deployed_at: Option<u64>,
-    /// Something has become ready since.
+    /// Something has become ready since, or could be had.
     has_news: bool,
-    /// Somebody has too few workers, and nobody could give way then.
+    /// Somebody could have used more workers then.
     is_short: bool,
+    /// When the first of the pauses ends that somebody waited for then.
+    paused_until: Option<u64>,
+    /// A worker that is to leave has nothing to do since.
+    pub has_vacated: bool,
     /// When a worker without a context was asked for.
     plain_served_at: u64,
     /// Those that nobody needs any more, to be dropped.
@@ -76,10 +82,10 @@ pub(crate) struct Contexts {
 }
 
 impl Contexts {
-    /// Whether there is none.
+    /// Whether there is none, nor a worker that had one.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.table.is_empty()
+        self.table.is_empty() && self.workers == 0
     }
 
     /// Tasks that wait for workers with a context.
@@ -88,9 +94,9 @@ impl Contexts {
         self.waiting
     }
 
-    /// A task has become ready: somebody may have to give way for it.
+    /// A task has become ready, or could be: somebody may have to give way for it.
     #[inline]
-    pub fn note_ready(&mut self) {
+    pub fn note_news(&mut self) {
         self.has_news = !self.is_empty();
     }
 
@@ -111,8 +117,14 @@ impl Contexts {
         }
     }
 
+    /// A process is gone that had a context, or none.
+    pub fn note_gone(&mut self, context: ContextId) {
+        self.workers -= u32::from(context != PLAIN);
+    }
+
     /// A worker is asked for that has it.
     pub fn note_served(&mut self, context: ContextId, now: u64) {
+        self.workers += u32::from(context != PLAIN);
         match self.table.get_mut(&context) {
             Some(one) => one.served_at = now,
             None => self.plain_served_at = now,
@@ -237,6 +249,9 @@ impl Core {
     pub(crate) fn audit_contexts(&self) {
         let queues = self.contexts.table.values().map(|one| u64::from(one.queue.len()));
         assert_eq!(queues.sum::<u64>(), self.contexts.waiting, "queues of contexts");
+        let has_one = |slot: &&Slot| slot.context != PLAIN;
+        let workers = self.slots.iter().filter(has_one).count();
+        assert_eq!(workers, self.contexts.workers as usize, "workers with contexts");
         for slot in &self.slots {
             assert!(slot.state != SlotState::Absent || slot.context == PLAIN, "nobody is there");
         }

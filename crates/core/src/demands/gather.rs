@@ -64,6 +64,15 @@ impl Core {
         places >= usize::from(self.demand(index).places())
     }
 
+    /// Whether the first one could have its places, if those who have them gave way. Who waits in the others may wait for
+    /// what would have to run in these.
+    pub(crate) fn could_gather(&self) -> bool {
+        let Some(first) = self.demands.queue.first() else { return false };
+        let in_use = usize::from(self.config.workers) + self.wanted_spares() as usize;
+        let free = self.slots[..in_use].iter().filter(|slot| slot.waiting == 0).count();
+        free >= usize::from(self.demand(first).places())
+    }
+
     /// The slots whose places a task has.
     pub(crate) fn places(&self, index: u32) -> Vec<SlotId> {
         self.held_slots(index).map(slot_id).collect()
@@ -80,6 +89,7 @@ impl Core {
         slot.state == SlotState::Ready
             && slot.holder == NONE
             && slot.waiting == 0
+            && !slot.is_leaving
             && (limit == 0 || slot.sent < limit)
             && self.is_usable(place)
     }

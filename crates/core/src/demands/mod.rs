@@ -112,6 +112,7 @@ impl Core {
         self.demands.wanted_places -= u64::from(demand.places());
         self.demands.kinds.remove(Kinds::of(&demand));
         self.demands.search.repeat();
+        self.contexts.note_news();
         self.demands.queue.remove(&mut self.tasks, priority, index);
     }
 

@@ -108,3 +108,15 @@ fn a_task_that_raises_when_it_is_to_be_stopped_is_not_repeated() {
     let raised = PeerEnd::Raised(Payload::EMPTY);
     assert_eq!(there.reply(task, raised), AnswerOutcome::Finished(Status::Failed));
 }
+
+#[test]
+fn whoever_asks_again_does_not_prolong_the_grace() {
+    let mut engine = engine(1);
+    let batch = engine.submit_batch(3);
+    engine.start(batch);
+    for _ in 0..2 {
+        assert_eq!(cancel(&mut engine, batch, RUNNING), CancelOutcome::Requested);
+        engine.pass(600_000);
+    }
+    assert_eq!(engine.port.killed, [0], "a millisecond after the first time");
+}

@@ -320,3 +320,199 @@ fn a_task_waits_for_one_in_another_context() {
     let _outcome = engine.answer(parent, Returned);
     assert_eq!(engine.status(parent), Some(Status::Succeeded));
 }
+
+/// Time passes, and nobody looks but when the machine asks for it.
+fn doze(engine: &mut Engine, ns: u64) {
+    let until = engine.now + ns;
+    while let Some(wake) = engine.core.next_wake(engine.now).filter(|&wake| wake <= until) {
+        engine.now = wake.max(engine.now + 1);
+        engine.core.poll(engine.now, &mut engine.port);
+    }
+    engine.now = until;
+}
+
+/// A worker with a context does not come up.
+fn fail_start(engine: &mut Engine, slot: u16) {
+    let failure = StartFailure { text: "not now".into(), permanent: false, is_expiry: false };
+    engine.core.slot_failed(SlotId(slot), failure, engine.now, &mut engine.port);
+}
+
+#[test]
+fn a_context_is_tried_again_after_a_pause_beside_workers_that_idle() {
+    let mut engine = with_contexts(2);
+    let task = submit_in(&mut engine, MODEL);
+    let place = engine.port.retired.pop().unwrap();
+    engine.lose(place);
+    assert_eq!(engine.port.spawned, [place]);
+    engine.port.spawned.clear();
+    fail_start(&mut engine, place);
+    settle(&mut engine);
+    assert_eq!(engine.core.worker_count(), 2, "somebody else has the place meanwhile");
+    doze(&mut engine, Config::default().backoff_min_ns);
+    settle(&mut engine);
+    assert!(engine.is_sent(task));
+}
+
+#[test]
+fn the_first_worker_of_a_context_brings_others_when_it_comes_up() {
+    let mut engine = with_contexts(4);
+    let tasks: Vec<_> = (0..40).map(|_| submit_in(&mut engine, MODEL)).collect();
+    let first = engine.port.retired.pop().unwrap();
+    engine.lose(first);
+    engine.pass(1_000_000_000);
+    assert!(engine.port.retired.is_empty(), "nobody knows yet whether it can be had");
+    engine.up(first);
+    engine.port.spawned.clear();
+    doze(&mut engine, 10_000_000);
+    assert_eq!(engine.port.retired.len(), 3);
+    run_all(&mut engine, &tasks);
+}
+
+#[test]
+fn a_context_gets_workers_that_others_have_ceased_to_need() {
+    let mut engine = with_contexts(4);
+    let mut tasks: Vec<_> = (0..4).map(|_| engine.submit()).collect();
+    tasks.iter().for_each(|&task| engine.start(task));
+    tasks.extend((0..40).map(|_| submit_in(&mut engine, MODEL)));
+    engine.pass(200_000_000);
+    for &task in &tasks[..4] {
+        let _outcome = engine.answer(task, Returned);
+    }
+    for _ in 0..10 {
+        settle(&mut engine);
+        doze(&mut engine, 10_000_000);
+    }
+    let count = engine.port.contexts.iter().filter(|&&one| one == MODEL).count();
+    assert_eq!(count, 4, "though nothing has become ready since");
+    run_all(&mut engine, &tasks);
+}
+
+#[test]
+fn a_worker_that_gives_way_leaves_at_once_if_it_has_begun_nothing() {
+    let mut engine = with_contexts(1);
+    engine.teach(200_000);
+    let plain = engine.submit();
+    assert!(engine.is_sent(plain));
+    engine.pass(200_000_000);
+    let task = submit_in(&mut engine, MODEL);
+    engine.pass(20_000_000);
+    assert_eq!(engine.port.retired, [0], "what it had waits for another one");
+    run_all(&mut engine, &[plain, task]);
+}
+
+#[test]
+fn whoever_leaves_counts_among_the_workers_that_a_context_may_have() {
+    let mut engine = with_contexts(2);
+    let context = ContextId(3);
+    engine.core.define_context(context, ContextOptions { workers_max: 1 });
+    let task = submit_in(&mut engine, context);
+    settle(&mut engine);
+    engine.start(task);
+    let slot = engine.record(task).slot;
+    let others = [submit_in(&mut engine, MODEL), submit_in(&mut engine, OTHER)];
+    let last = submit_in(&mut engine, context);
+    for _ in 0..100 {
+        settle(&mut engine);
+        engine.pass(10_000_000);
+        let count = engine.port.contexts.iter().filter(|&&one| one == context).count();
+        assert_eq!(count, 1, "slot {slot} still has it");
+    }
+    run_all(&mut engine, &[task, last, others[0], others[1]]);
+}
+
+#[test]
+fn who_idles_gives_way_though_somebody_busy_is_to_leave_already() {
+    let mut engine = with_contexts(2);
+    let long = [engine.submit(), engine.submit()];
+    long.iter().for_each(|&task| engine.start(task));
+    engine.pass(200_000_000);
+    let task = submit_in(&mut engine, MODEL);
+    engine.pass(200_000_000);
+    assert!(engine.port.retired.is_empty(), "both are busy, and one is to leave");
+    let stays = long.into_iter().max_by_key(|&one| engine.record(one).slot).unwrap();
+    let _outcome = engine.answer(stays, Returned);
+    engine.pass(20_000_000);
+    assert_eq!(engine.port.retired.len(), 1, "the other one has nothing to do");
+    settle(&mut engine);
+    assert!(engine.is_sent(task));
+}
+
+#[test]
+fn whoever_pauses_after_failed_starts_keeps_no_place_from_others() {
+    let mut engine = with_contexts(1);
+    let _failed = submit_in(&mut engine, MODEL);
+    let place = engine.port.retired.pop().unwrap();
+    engine.lose(place);
+    engine.port.spawned.clear();
+    fail_start(&mut engine, place);
+    settle(&mut engine);
+    for context in [OTHER, ContextId(0), OTHER] {
+        engine.now += 2_000_000;
+        let task = submit_in(&mut engine, context);
+        doze(&mut engine, 2_000_000);
+        settle(&mut engine);
+        assert!(engine.is_sent(task), "{context}: the pause of the first one is 50 ms");
+        let _outcome = engine.answer(task, Returned);
+    }
+}
+
+#[test]
+fn children_that_a_full_context_cannot_run_are_refused() {
+    let config = Config { workers: 3, spare_max: 0, ..Config::default() };
+    let mut engine = engine_with(config);
+    engine.port.spawned.clear();
+    let context = ContextId(3);
+    engine.core.define_context(context, ContextOptions { workers_max: 1 });
+    let parent = submit_in(&mut engine, context);
+    settle(&mut engine);
+    engine.start(parent);
+    let plain = child_of(&mut engine, parent, ContextId(0));
+    assert_ne!(engine.record(plain).slot, engine.record(parent).slot);
+    engine.start(plain);
+    let deepest = child_of(&mut engine, plain, context);
+    for task in [parent, plain] {
+        let slot = engine.core.task(task).unwrap().slot.unwrap();
+        engine.core.waiting(slot, task, true, engine.now, &mut engine.port);
+    }
+    assert_eq!(engine.status(deepest), Some(Status::Refused), "its only worker waits for it");
+}
+
+fn child_of(engine: &mut Engine, parent: TaskId, context: ContextId) -> TaskId {
+    let slot = engine.core.task(parent).unwrap().slot.unwrap();
+    let options = TaskOptions { context, ..TaskOptions::default() };
+    engine.submit_as(&[], Some(options), Origin::Nested { slot, parent }).unwrap()
+}
+
+#[test]
+fn children_behind_those_that_lack_a_worker_go_to_one_that_idles() {
+    let mut engine = with_contexts(2);
+    let parent = submit_in(&mut engine, MODEL);
+    settle(&mut engine);
+    let slot = engine.record(parent).slot;
+    let others = [submit_in(&mut engine, MODEL), submit_in(&mut engine, MODEL)];
+    engine.pass(200_000_000);
+    settle(&mut engine);
+    engine.start(parent);
+    for task in others {
+        let _outcome = engine.answer(task, Returned);
+    }
+    let plain = child_of(&mut engine, parent, ContextId(0));
+    assert!(!engine.is_sent(plain), "both workers have the context");
+    let child = child_of(&mut engine, parent, MODEL);
+    assert_ne!(engine.record(child).slot, slot);
+}
+
+#[test]
+fn an_idle_context_does_not_keep_alive_what_cannot_be_had_without_one() {
+    let mut engine = engine_with(Config { workers: 2, workers_min: 0, ..Config::default() });
+    define(&mut engine, MODEL);
+    let task = submit_in(&mut engine, MODEL);
+    settle(&mut engine);
+    let _outcome = engine.answer(task, Returned);
+    engine.port.spawned.clear();
+    let plain = engine.submit();
+    let slot = engine.port.spawned[0];
+    let failure = StartFailure { text: "no program".into(), permanent: true, is_expiry: false };
+    engine.core.slot_failed(SlotId(slot), failure, engine.now, &mut engine.port);
+    assert_eq!(engine.status(plain), Some(Status::Refused));
+}
