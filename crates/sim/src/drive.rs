@@ -1,10 +1,12 @@
 //! What an engine does with what its workers write, and with their births and deaths: the same for one engine and for many.
 
 use gristmill_core::{
-    Core, Loss, LossCause, Origin, Port, StartFailure, Submission, SubmitError, TaskId, TaskOptions,
+    ContextId, Core, Loss, LossCause, Origin, Port, Progress, StartFailure, Submission,
+    SubmitError, TaskId, TaskOptions,
 };
 use gristmill_wire::{Demand, FunctionId};
 
+use crate::contexts::{PLAIN, Start};
 use crate::plan::Plan;
 use crate::random::Random;
 use crate::worker::{Message, Worker};
@@ -57,11 +59,12 @@ impl<P: Around> Drive<'_, P> {
         let (number, now) = (world.ledger.len(), world.now);
         let ids: Vec<TaskId> =
             parents.iter().filter_map(|&parent| world.ledger[parent].id).collect();
-        let options = self.plan.draw_options(self.random, now);
+        let options = self.draw_options(now);
         let budgets =
             options.and_then(|options| options.budgets).unwrap_or(self.plan.config.budgets);
         let has_time = options
             .is_some_and(|options| options.timeout_ns.is_some() || options.deadline_ns.is_some());
+        let world = self.port.world();
         world.log(|| format!("submit {number} with {parents:?}, {origin:?}, {options:?}"));
         let (may_cancel, is_unsendable) = (depth > 0, self.random.chance(1));
         let mut drawn = Entry {
@@ -72,6 +75,8 @@ impl<P: Around> Drive<'_, P> {
             may_cancel,
             has_time,
             demand: options.map_or(Demand::NONE, |options| options.demand),
+            context: options.map_or(PLAIN, |options| options.context),
+            submitter: if let Origin::Nested { parent, .. } = origin { Some(parent) } else { None },
             is_unsendable,
             ..Entry::default()
         };
@@ -108,6 +113,18 @@ impl<P: Around> Drive<'_, P> {
                 Err(error)
             }
         }
+    }
+
+    /// Draws the options of a task, with a context if the seed has any and it needs nothing else.
+    fn draw_options(&mut self, now: u64) -> Option<TaskOptions> {
+        let options = self.plan.draw_options(self.random, now);
+        let named = self.port.world().contexts.named();
+        let is_demanding = options.is_some_and(|options| !options.demand.is_none());
+        if named.is_empty() || is_demanding || !self.random.chance(self.plan.contexts.named) {
+            return options;
+        }
+        let context = named[self.random.index(named.len())];
+        Some(TaskOptions { context, ..options.unwrap_or_default() })
     }
 
     /// The parents of the program's next task: of its own tasks, those that it can still name.
@@ -175,8 +192,10 @@ impl<P: Around> Drive<'_, P> {
     pub fn notice(&mut self, place: usize) -> bool {
         let world = self.port.world();
         let count = world.workers.len();
+        let now = world.now;
         let has_news = |worker: &Worker| {
-            worker.is_starting || (worker.is_up && (worker.dead.is_some() || worker.is_retired))
+            let has_started = worker.is_starting && worker.start_ends_at <= now;
+            has_started || (worker.is_up && (worker.dead.is_some() || worker.is_retired))
         };
         let found = (0..count)
             .map(|offset| (place + offset) % count)
@@ -215,17 +234,38 @@ impl<P: Around> Drive<'_, P> {
         let (slot, now) = (World::slot(place), world.now);
         let worker = &mut world.workers[place];
         worker.is_starting = false;
-        let epoch = worker.epoch;
-        if self.random.chance(self.plan.start_failures) {
-            world.log(|| format!("{slot} does not start"));
-            let permanent = self.random.chance(5);
-            let failure = StartFailure { text: "no".into(), permanent, is_expiry: false };
-            self.core.slot_failed(slot, failure, now, self.port);
-            return;
+        let (epoch, context) = (worker.epoch, worker.context);
+        let start = self.draw_start(context);
+        let world = self.port.world();
+        world.log(|| format!("{slot} with {context}: {start:?}"));
+        world.contexts.note_start(context, start, now);
+        match start {
+            Start::Up => {
+                let worker = &mut world.workers[place];
+                (worker.is_up, worker.up_since) = (true, now);
+                self.core.slot_ready(slot, epoch, now, self.port);
+            }
+            Start::Failed { permanent } => {
+                let failure = StartFailure { text: why(context), permanent, is_expiry: false };
+                self.core.slot_failed(slot, failure, now, self.port);
+            }
+            Start::Died => {
+                let progress = Progress::default();
+                let cause = LossCause::Signal(9);
+                let loss = Loss { cause, pid: 1, oom: false, detail: why(context), progress };
+                self.core.slot_lost(slot, epoch, loss, now, self.port);
+            }
         }
-        worker.is_up = true;
-        world.log(|| format!("{slot} is up"));
-        self.core.slot_ready(slot, epoch, now, self.port);
+    }
+
+    fn draw_start(&mut self, context: ContextId) -> Start {
+        if context != PLAIN {
+            return self.port.world().contexts.draw_start(context);
+        }
+        if self.random.chance(self.plan.start_failures) {
+            return Start::Failed { permanent: self.random.chance(5) };
+        }
+        Start::Up
     }
 
     fn die(&mut self, place: usize) {
@@ -244,9 +284,17 @@ impl<P: Around> Drive<'_, P> {
             Some(signal) => LossCause::Signal(signal),
             None => LossCause::Exit(0),
         };
-        let (progress, epoch) = (worker.progress, worker.epoch);
+        let (progress, epoch, context) = (worker.progress, worker.epoch, worker.context);
+        if progress.started == 0 {
+            world.contexts.note_fruitless(context, now);
+        }
         let loss = Loss { cause, pid: 1, oom: false, detail: "gone".into(), progress };
         world.log(|| format!("{slot} is lost: {cause:?}, {progress:?}"));
         self.core.slot_lost(slot, epoch, loss, now, self.port);
     }
+}
+
+/// What a start that came to nothing says.
+pub(crate) fn why(context: ContextId) -> Box<str> {
+    format!("nobody has {context}").into()
 }

@@ -2,12 +2,14 @@
 //! can think of. There are three worlds.
 //!
 //! The *engine* is one state machine and its workers. A seed draws a program (chains, fans, diamonds, tasks that submit
-//! tasks, tasks that need several places, memory or GPUs), an engine (workers, limits, budgets) and faults (exceptions,
-//! exits, kills at any step, a dying keeper, failing starts, cancels, timeouts, deadlines, shut-down), then interleaves
+//! tasks, tasks that need several places, memory or GPUs, contexts that are defined and forgotten and whose starts take
+//! long or fail), an engine (workers, limits, budgets) and faults (exceptions, exits, kills at any step, a dying keeper,
+//! failing starts, cancels, timeouts, deadlines, shut-down), then interleaves
 //! single steps of the program, the client and the workers under a virtual clock. Checked at every step: each task gets
 //! one final state, and one that has a cause; nothing starts beyond its budgets, twice at a time, before its parents or
-//! after its end; those that run have no more than there is. Checked at the end: no task without a final state, no record,
-//! no process. When nothing can happen while a task is outstanding, that is a hang and a failure.
+//! after its end; those that run have no more than there is, in a worker with their context. No worker idles for long
+//! beside what could use its place, and whoever waits for one gets it in time. Checked at the end: no task without a final
+//! state, no record, no process. When nothing can happen while a task is outstanding, that is a hang and a failure.
 //!
 //! The *cluster* is a client and its nodes, each with engines of their own: see [`Cluster`].
 //!
@@ -20,8 +22,10 @@
 mod batches;
 mod cluster;
 mod contents;
+mod contexts;
 mod drive;
 mod equipment;
+mod fairness;
 mod hostile;
 mod memory;
 mod plan;

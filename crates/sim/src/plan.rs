@@ -3,6 +3,7 @@
 use gristmill_core::{Budgets, Config, TaskOptions};
 use gristmill_wire::Demand;
 
+use crate::contexts::ContextPlan;
 use crate::equipment::Room;
 use crate::memory::Memory;
 use crate::random::Random;
@@ -34,6 +35,8 @@ pub struct Plan {
     pub demands: u64,
     /// What there is: each task that needs more fits into one of these.
     pub rooms: Vec<Room>,
+    /// What it does with contexts.
+    pub contexts: ContextPlan,
     /// A step of the program cancels something.
     pub cancels: u64,
     /// A step kills a worker.
@@ -91,6 +94,7 @@ impl Plan {
             options: pick(random, &[0, 20, 80]),
             demands: pick(random, &[0, 0, 10, 60]),
             rooms: vec![Room::of(&config)],
+            contexts: ContextPlan::default(),
             cancels: pick(random, &[0, 5, 20]),
             kills: pick(random, &[0, 0, 1, 3]),
             keeper: pick(random, &[0, 0, 0, 1]),

@@ -1,18 +1,21 @@
 //! One seed from its first task to its last process.
 
 use gristmill_core::{
-    Budgets, CancelMode, CancelOutcome, Config, Core, Origin, SlotState, Status, SubmitError,
-    TaskId,
+    Budgets, CancelMode, CancelOutcome, Config, ContextId, Core, Origin, Outcome, SlotState,
+    Status, SubmitError, TaskId,
 };
 
-use crate::drive::Drive;
+use crate::drive::{Drive, why};
+use crate::fairness::Watch;
 use crate::plan::Plan;
 use crate::random::Random;
 use crate::world::World;
 
 /// Steps after which a seed is said to hang: the longest one needs a tenth.
 const STEPS_MAX: u64 = 200_000;
-/// Kinds of steps.
+/// Steps between two looks at who waits: what lasts too long lasts for hundreds.
+const LOOK_STEPS: u64 = 8;
+/// Kinds of steps; where there are contexts one more.
 const KINDS: u64 = 16;
 
 /// What one seed did.
@@ -39,6 +42,7 @@ pub struct Simulation {
     pub(crate) world: World,
     pub(crate) plan: Plan,
     pub(crate) random: Random,
+    watch: Watch,
     submitted: u64,
     is_closed: bool,
     steps: u64,
@@ -49,13 +53,17 @@ impl Simulation {
     #[must_use]
     pub fn new(seed: u64, with_trace: bool) -> Self {
         let mut random = Random::new(seed);
-        let plan = Plan::draw(&mut random);
+        let plan = Plan::draw(&mut random).with_contexts(seed);
         let config: Config = plan.config.clone();
         let memory = plan.memory();
         let trace = with_trace.then(Vec::new);
         let world = World { trace, ..World::new(&config, plan.ring_max, memory) };
         let core = Core::new(config);
-        Self { core, world, plan, random, submitted: 0, is_closed: false, steps: 0 }
+        let watch = Watch::default();
+        let mut simulation =
+            Self { core, world, plan, random, watch, submitted: 0, is_closed: false, steps: 0 };
+        simulation.define_first(seed);
+        simulation
     }
 
     /// The trace so far.
@@ -93,12 +101,16 @@ impl Simulation {
         self.world.now += self.random.below(300);
         let wake = self.core.next_wake(self.world.now);
         assert!(wake.is_none() || self.core.has_obligations(), "a wake-up that nobody owes");
-        let first = self.random.below(KINDS);
-        if (0..KINDS).any(|kind| self.act((first + kind) % KINDS)) {
+        if self.steps.is_multiple_of(LOOK_STEPS) {
+            self.watch();
+        }
+        let kinds = KINDS + u64::from(self.plan.contexts.count > 0);
+        let first = self.random.below(kinds);
+        if (0..kinds).any(|kind| self.act((first + kind) % kinds)) {
             return;
         }
         self.spread();
-        if (0..KINDS).any(|kind| self.act(kind)) {
+        if (0..kinds).any(|kind| self.act(kind)) {
             return;
         }
         let is_impatient = self.random.chance(2);
@@ -108,6 +120,7 @@ impl Simulation {
         }
         let later = [self.core.next_wake(self.world.now), self.world.next_end()];
         if let Some(later) = later.into_iter().flatten().min() {
+            self.watch();
             self.world.now = self.world.now.max(later);
             self.poll();
         } else if let Some(number) = self.world.hanging() {
@@ -142,6 +155,7 @@ impl Simulation {
             12 => self.random.chance(self.plan.releases) && self.release_some(),
             13 => self.drive().notice(place),
             14 => self.drive().fault(place),
+            16 => self.change_contexts(),
             _ => self.poll_if_due(),
         }
     }
@@ -253,6 +267,28 @@ impl Simulation {
         true
     }
 
+    fn watch(&mut self) {
+        if self.world.contexts.are_none() {
+            return;
+        }
+        let config = &self.plan.config;
+        if let Some(complaint) = self.watch.look(&self.core, &self.world, config) {
+            panic!("{complaint}");
+        }
+    }
+
+    /// Asserts that who is refused because of starts that came to nothing is told of those of his own context, or of plain
+    /// workers, without whom nothing goes on.
+    fn check_refusals(&self) {
+        for entry in &self.world.ledger {
+            let Some(id) = entry.id.filter(|_| !entry.is_released) else { continue };
+            if let Some(Outcome::StartFailed(failure)) = self.core.outcome(id) {
+                let is_its = [ContextId(0), entry.context].map(why).contains(&failure.text);
+                assert!(is_its, "a task in {} is refused as {}", entry.context, failure.text);
+            }
+        }
+    }
+
     /// Everything is over: nothing may be left.
     fn check_end(&mut self) -> Report {
         for number in 0..self.world.ledger.len() {
@@ -264,6 +300,7 @@ impl Simulation {
             }
         }
         self.world.check_values(&self.core);
+        self.check_refusals();
         for number in 0..self.world.ledger.len() {
             let entry = &self.world.ledger[number];
             if let Some(id) = entry.id.filter(|_| !entry.is_released) {

@@ -223,11 +223,13 @@ impl World {
         worker.batch = None;
     }
 
-    /// When the earliest running task may end.
+    /// When the earliest running task, or start, may end.
     #[must_use]
     pub fn next_end(&self) -> Option<u64> {
         let live = self.workers.iter().filter(|worker| worker.is_up && worker.dead.is_none());
+        let starting = self.workers.iter().filter(|worker| worker.is_starting);
         live.filter_map(|worker| worker.stack.last().map(|frame| frame.end_at))
+            .chain(starting.map(|worker| worker.start_ends_at))
             .filter(|&end_at| end_at > self.now)
             .min()
     }

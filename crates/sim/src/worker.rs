@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use gristmill_core::{Attempt, Epoch, Payload, Progress, TaskId};
+use gristmill_core::{Attempt, ContextId, Epoch, Payload, Progress, TaskId};
 use gristmill_wire::{AnswerFrame, Span, TaskFlags, Verdict};
 
 /// A task record in the ring.
@@ -109,10 +109,16 @@ pub enum Message {
 pub struct Worker {
     /// Counts the processes of the slot.
     pub epoch: Epoch,
+    /// Its context, or that of none.
+    pub context: ContextId,
     /// It was asked for and is not up.
     pub is_starting: bool,
+    /// When its start can end.
+    pub start_ends_at: u64,
     /// It is up.
     pub is_up: bool,
+    /// Since when.
+    pub up_since: u64,
     /// It is dead and the notice is under way: the signal.
     pub dead: Option<i32>,
     /// The keeper died.

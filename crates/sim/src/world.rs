@@ -9,9 +9,10 @@ use gristmill_core::{
 
 use gristmill_wire::{BatchCalls, Demand, Equipment, TaskFlags, Verdict};
 
+use crate::contexts::Contexts;
 use crate::equipment::Room;
 use crate::memory::{Memory, number_of};
-use crate::worker::{Record, Worker};
+use crate::worker::{Frame, Record, Worker};
 
 /// One run of a task.
 #[derive(Debug, Clone)]
@@ -86,6 +87,10 @@ pub struct Entry {
     pub may_stay: bool,
     /// What it needs besides a worker.
     pub demand: Demand,
+    /// The context that it runs in, or that of none.
+    pub context: ContextId,
+    /// The task that submitted it.
+    pub submitter: Option<TaskId>,
     /// It can never be sent.
     pub is_unsendable: bool,
     /// The batch that it travels in, as long as it does, and its place there.
@@ -152,6 +157,10 @@ pub struct World {
     pub batches: BTreeMap<TaskId, (Vec<usize>, usize)>,
     /// What its tasks may have.
     pub room: Room,
+    /// What its workers may keep ready.
+    pub contexts: Contexts,
+    /// Starts that come to nothing in a row before nobody tries any more.
+    pub start_failures_max: u32,
     /// Records that fit into a ring.
     pub ring_max: usize,
     /// The large payloads.
@@ -178,6 +187,8 @@ impl World {
     pub fn new(config: &Config, ring_max: usize, memory: Memory) -> Self {
         Self {
             room: Room::of(config),
+            contexts: Contexts::default(),
+            start_failures_max: config.start_failures_max,
             workers: (0..config.slot_count()).map(|_| Worker::default()).collect(),
             ledger: Vec::new(),
             batches: BTreeMap::new(),
@@ -227,6 +238,8 @@ impl Port for World {
         let equipment = frame.extension.map_or(Equipment::NONE, |one| one.equipment);
         self.check_equipment(number, equipment);
         self.check_places_given(slot, frame.places, equipment);
+        let context = frame.extension.map_or(ContextId(0), |one| one.context);
+        self.check_context(slot, number, context, frame.flags);
         let ring_max = self.ring_max;
         let worker = self.worker(slot);
         assert!(worker.is_up && !worker.is_retired, "a task was sent to a slot without a worker");
@@ -317,19 +330,20 @@ impl Port for World {
         self.log(|| format!("kill {slot}: {why:?}"));
     }
 
-    fn spawn(&mut self, slot: SlotId, _: ContextId) {
-        let worker = self.worker(slot);
-        assert!(!worker.is_up && !worker.is_starting, "a slot has one process");
-        worker.restart();
-        self.log(|| format!("spawn {slot}"));
+    fn spawn(&mut self, slot: SlotId, context: ContextId) {
+        self.spawn_with(slot, context);
     }
 
     fn retire(&mut self, slot: SlotId) {
         let is_ending = self.is_ending;
-        let worker = self.worker(slot);
-        let is_idle = worker.is_up && worker.stack.is_empty();
+        let is_refused =
+            |frame: &Frame| self.ledger[frame.record.number].status == Some(Status::Refused);
+        let worker = &self.workers[usize::from(slot.0)];
+        let is_idle = worker.is_up && worker.stack.iter().all(is_refused);
         assert!(is_idle || is_ending, "an idle worker is asked to leave");
+        let worker = self.worker(slot);
         worker.is_retired = true;
+        self.check_retired(slot);
         self.log(|| format!("retire {slot}"));
     }
 
@@ -407,7 +421,7 @@ impl World {
             Status::TimedOut => entry.has_time,
             Status::DependencyFailed => entry.parents.iter().any(failed),
             Status::Lost => entry.has_spent_losses(),
-            Status::Refused => true,
+            Status::Refused => self.may_refuse(number),
         };
         assert!(has_cause, "task {number} ended as {status:?} without a cause: {entry:?}");
     }
