@@ -91,5 +91,13 @@ class RemoteTraceback(Exception):
         return f'\n"""\n{self.text}"""'
 
 
+class ImageError(GristmillError):
+    """An environment cannot be made an image, or an image cannot be used here; the message says which, and at what step."""
+
+
+class AlteredImage(ImageError):
+    """The bytes of an image are not those that its name says: it was cut off or changed on its way, or on the disk."""
+
+
 class StaleModule(GristmillError):
     """A module was edited after the caller imported it, and the worker sees another version of the function."""

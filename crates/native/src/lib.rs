@@ -12,6 +12,7 @@ mod error;
 mod fork;
 mod function;
 mod future;
+mod image;
 mod journal;
 mod nested;
 mod nodes;
@@ -87,6 +88,16 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<nodes::Fleet>()?;
     module.add_function(wrap_pyfunction!(nodes::run_agent, module)?)?;
     module.add_class::<zygote::PyZygote>()?;
+    for function in [
+        wrap_pyfunction!(image::image_copy, module)?,
+        wrap_pyfunction!(image::image_digest, module)?,
+        wrap_pyfunction!(image::image_head, module)?,
+        wrap_pyfunction!(image::image_pack, module)?,
+        wrap_pyfunction!(image::image_unpack, module)?,
+        wrap_pyfunction!(image::image_write_tar, module)?,
+    ] {
+        module.add_function(function)?;
+    }
     module.add_class::<journal::PyJournal>()?;
     module.add_class::<journal::JournalEntries>()?;
     const SUBMIT_DOC: &std::ffi::CStr =

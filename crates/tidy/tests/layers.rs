@@ -13,6 +13,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("keeper", &["sync", "wire", "shm", "core"]),
     ("journal", &[]),
     ("store", &["wire", "shm"]),
+    ("image", &["wire", "store"]),
     ("transport", &["sync", "wire"]),
     ("worker", &["sync", "wire", "shm", "core", "keeper"]),
     ("client", &["sync", "wire", "shm", "core", "keeper", "store", "transport"]),
@@ -27,6 +28,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "keeper",
             "journal",
             "store",
+            "image",
             "transport",
             "worker",
             "client",
@@ -48,6 +50,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("rustix", &["transport"]),
     ("rustls", &["transport"]),
     ("zeroize", &["transport"]),
+    ("zstd", &["image"]),
 ];
 
 /// Crates from outside that everybody may know.
