@@ -8,6 +8,7 @@ import sys
 from gristmill import __version__
 from gristmill._context import command as needs
 from gristmill._doctor import command as doctor
+from gristmill._images import command as images
 from gristmill._nodes import agent, keys
 from gristmill._top import command as look
 
@@ -35,10 +36,14 @@ def main(arguments: list[str] | None = None) -> int:
     look.add_arguments(top)
     checks = commands.add_parser("doctor", help="say what works on this machine")
     doctor.add_arguments(checks)
-    env = commands.add_parser("env", help="show what programs need on other nodes")
-    needs.add_arguments(env)
+    env = commands.add_parser("env", help="show what programs need, and make images of that")
+    kinds = env.add_subparsers(metavar="command", required=True)
+    needs.add_commands(kinds)
+    images.add_commands(kinds)
     own, rest = needs.split(sys.argv[1:] if arguments is None else arguments)
     options = parser.parse_args(own)
+    if hasattr(options, "run_image"):
+        return images.run(options)
     if options.command == "env":
         return needs.run(options, rest)
     if options.command == "doctor":

@@ -92,7 +92,7 @@ class RemoteTraceback(Exception):
 
 
 class ImageError(GristmillError):
-    """An environment cannot be made an image, or an image cannot be used here; the message says which, and at what step."""
+    """An environment cannot be made an image, or an image cannot be used; the message says which, and at what step."""
 
 
 class AlteredImage(ImageError):

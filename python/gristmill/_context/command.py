@@ -7,12 +7,13 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from gristmill._context.discovery import Discovery
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
     """Says what the command understands."""
-    commands = parser.add_subparsers(dest="env_command", required=True)
     show = commands.add_parser(
         "show",
         help="show what a program needs on other nodes, and why",

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 
-from gristmill._doctor import machine, trials
+from gristmill._doctor import images, machine, trials
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ _LOOKS = (
     machine.limits,
     machine.kernel,
     machine.network,
+    images.disk,
+    images.ways,
     trials.surroundings,
     trials.here,
     trials.node,

@@ -1,0 +1,163 @@
+"""``gristmill env pack``, ``open``, ``list`` and ``drop``: environments as images, by hand."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+
+from gristmill._errors import GristmillError
+from gristmill._images import build, storage
+from gristmill._images.node import Node
+from gristmill._images.opening import open_image
+from gristmill._images.recipe import Recipe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: Digits of a digest that are shown.
+_SHOWN = 16
+
+
+def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
+    """Says what the commands understand."""
+    pack = commands.add_parser("pack", help="make one file of an environment")
+    pack.add_argument(
+        "prefix",
+        nargs="?",
+        default=sys.prefix,
+        help="the environment's folder (the one of this command)",
+    )
+    pack.add_argument(
+        "-o", "--output", metavar="FILE", help="where the file goes (it stays in the cache only)"
+    )
+    pack.add_argument(
+        "--format", choices=tuple(build.FORMATS), default="tar",
+        help="tar: every node can open it; squashfs: nodes where mounting is allowed need not unpack it (tar)",
+    )  # fmt: skip
+    pack.add_argument(
+        "--with-python",
+        action="store_true",
+        help="the interpreter too, for nodes without one at the same place",
+    )
+    pack.add_argument(
+        "--add",
+        action="append",
+        default=[],
+        metavar="NAME=PATH",
+        help="a file or folder of yours, by its name in the image",
+    )
+    opened = commands.add_parser("open", help="open such a file on this node; prints the folder")
+    opened.add_argument("file")
+    opened.add_argument(
+        "--digest", help="what the file has to hash to; else it is taken for what it is"
+    )
+    commands.add_parser("list", help="show what was packed, and what is open on this node")
+    drop = commands.add_parser("drop", help="remove what was packed or is open, unless it is used")
+    drop.add_argument("digests", nargs="*", metavar="DIGEST", help="the first digits are enough")
+    drop.add_argument("--all", action="store_true", help="everything")
+    for parser, run in ((pack, _pack), (opened, _open), (drop, _drop)):
+        parser.set_defaults(run_image=run)
+    commands.choices["list"].set_defaults(run_image=_list)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Does what the options say; gives the exit status."""
+    try:
+        status: int = options.run_image(options)
+        return status
+    except GristmillError as error:
+        print(f"gristmill env: {error}", file=sys.stderr)
+        return 1
+
+
+def _pack(options: argparse.Namespace) -> int:
+    files = []
+    for text in options.add:
+        name, is_said, path = text.partition("=")
+        files.append((name, path) if is_said else (os.path.basename(os.path.normpath(text)), text))
+    recipe = Recipe(options.prefix, files=tuple(files), with_python=options.with_python)
+    made = build.build(recipe, options.format)
+    path = made.path
+    if options.output is not None:
+        path = options.output
+        _copy(made, path)
+    print(path)
+    print(
+        f"{made.count} files, {made.content_size / 1e6:.1f} MB in {made.size / 1e6:.1f} MB, digest {made.digest}",
+        file=sys.stderr,
+    )
+    if not storage.is_shared(made.of):
+        print(
+            f"note: {made.of} is on a local disk: on this node it is as fast as it is, other nodes need the image",
+            file=sys.stderr,
+        )
+    return 0
+
+
+def _copy(made: build.Image, path: str) -> None:
+    coming = f"{path}.coming-{os.getpid()}"
+    try:
+        shutil.copyfile(made.path, coming)
+        os.rename(coming, path)
+    except OSError as error:
+        if os.path.exists(coming):
+            os.unlink(coming)
+        folder = os.path.dirname(os.path.abspath(path))
+        if storage.is_full(error):
+            raise storage.no_space(f"write {path}", folder, made.size) from error
+        raise GristmillError(f"{path} cannot be written: {error}") from error
+
+
+def _open(options: argparse.Namespace) -> int:
+    with open_image(options.file, options.digest) as opened:
+        print(opened.folder)
+        print(
+            f"opened by {opened.way}; remove it with: gristmill env drop {opened.digest[:_SHOWN]}",
+            file=sys.stderr,
+        )
+    return 0
+
+
+def _list(_: argparse.Namespace) -> int:
+    for made in build.built():
+        print(
+            f"packed  {made.digest[:_SHOWN]}  {made.size / 1e6:>9.1f} MB  {made.format:<10}  {made.of}"
+        )
+    node = Node()
+    for record in node.records():
+        use = "used" if node.is_used(record.digest) else "unused"
+        folder = node.path("trees", record.digest)
+        print(
+            f"open    {record.digest[:_SHOWN]}  {record.size / 1e6:>9.1f} MB  {record.way:<10}  {folder} ({use})"
+        )
+    return 0
+
+
+def _drop(options: argparse.Namespace) -> int:
+    node = Node()
+    packed = {made.digest for made in build.built()}
+    opened = {record.digest for record in node.records()}
+    wanted = packed | opened if options.all else set()
+    for text in options.digests:
+        found = {digest for digest in packed | opened if digest.startswith(text.lower())}
+        if len(found) != 1:
+            raise GristmillError(
+                f"{text} is {'no image' if not found else 'the beginning of several'}: gristmill env list"
+            )
+        wanted |= found
+    if not options.all and not wanted:
+        raise GristmillError(
+            "say which, by the first digits of its digest, or --all: gristmill env list"
+        )
+    kept = [digest for digest in sorted(wanted & opened) if not node.forget(digest)]
+    for digest in wanted & packed:
+        build.forget(digest)
+    for digest in kept:
+        print(
+            f"gristmill env: {digest[:_SHOWN]} is used by a process of this node and stays open",
+            file=sys.stderr,
+        )
+    return 1 if kept else 0

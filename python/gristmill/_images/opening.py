@@ -1,0 +1,219 @@
+"""Opens an image on a node: what comes of it is a folder, which all processes of the node share.
+
+The first who asks opens it while others wait, by the best way that works here; its bytes are hashed before anybody sees
+one of them. It stays while anybody uses it, and after that until its room is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+
+from gristmill._errors import AlteredImage, ImageError
+from gristmill._images import mounts, probes, squashfs, storage
+from gristmill._images.contents import MANIFEST
+from gristmill._images.node import Node
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gristmill._images.locks import Lock
+    from gristmill._images.node import Record
+
+
+class Opened:
+    """An image that is open. It is kept until this is closed, in this process and all that it forked meanwhile."""
+
+    def __init__(self, folder: str, record: Record, lock: Lock) -> None:
+        #: Where its content is; not to be written to.
+        self.folder = folder
+        self.digest = record.digest
+        #: How it was opened.
+        self.way = record.way
+        self._lock = lock
+
+    def close(self) -> None:
+        """Says that it is not used any more; once more does nothing."""
+        self._lock.close()
+
+    def __enter__(self) -> Opened:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_image(
+    path: str,
+    digest: str | None = None,
+    *,
+    node: Node | None = None,
+    budget: int | None = None,
+    fetch: Callable[[], str] | None = None,
+) -> Opened:
+    """Opens the image of this digest, which is in a file unless it is open already.
+
+    Without a digest the file is taken for what it is. A file that has another digest is removed if ``fetch`` is given,
+    which is called, once, for the path of another.
+    """
+    from gristmill import _native
+
+    node = node or Node()
+    if digest is not None and not (len(digest) == 64 and set(digest) <= set("0123456789abcdef")):
+        raise ImageError(f"{digest!r} is no digest: 64 hexadecimal digits are expected")
+    if digest is None:
+        try:
+            digest = _native.image_digest(path)
+        except OSError as error:
+            raise ImageError(f"{path} cannot be opened: {error}") from error
+    try:
+        return _open(node, path, digest, budget)
+    except AlteredImage:
+        if fetch is None:
+            raise
+        os.unlink(path)
+        return _open(node, fetch(), digest, budget)
+
+
+def _open(node: Node, path: str, digest: str, budget: int | None) -> Opened:
+    lock = node.lock(digest)
+    try:
+        while True:
+            lock.share()
+            record = node.find(digest)
+            if record is not None:
+                folder = node.path("trees", digest)
+                _check(folder, path)
+                return Opened(folder, record, lock)
+            lock.take()
+            # Somebody else may have opened it while nobody had the lock.
+            if node.find(digest) is None:
+                _prepare(node, path, digest, budget)
+    except BaseException:
+        lock.close()
+        raise
+
+
+def _prepare(node: Node, path: str, digest: str, budget: int | None) -> None:
+    """Opens an image whose lock is held alone."""
+    step, size = "look at the image", 0
+    try:
+        form = format_of(path)
+        way = probes.choose(form, node.folder)
+        size = _size(path, form, way)
+        step = f"open the image {path} ({way})"
+        node.clear(digest)
+        node.make_room(size, budget)
+        try:
+            _WAYS[way](node, path, digest)
+        except OSError as error:
+            if not storage.is_full(error):
+                raise
+            # What the images take is not all that fills a disk: all that nobody uses go.
+            node.clear(digest)
+            node.make_room(size, 0)
+            _WAYS[way](node, path, digest)
+        node.note(digest, way, size)
+    except OSError as error:
+        node.clear(digest)
+        if storage.is_full(error):
+            raise storage.no_space(step, node.folder, size) from error
+        raise ImageError(f"{path} cannot be opened: {error}") from error
+    except BaseException:
+        node.clear(digest)
+        raise
+
+
+def format_of(path: str) -> str:
+    """The format of an image, by its first bytes."""
+    from gristmill import _native
+
+    with open(path, "rb") as file:
+        if file.read(len(squashfs.MAGIC)) == squashfs.MAGIC:
+            return "squashfs"
+    _native.image_head(path)
+    return "tar"
+
+
+def _size(path: str, form: str, way: str) -> int:
+    """The bytes that an image will take on the node's disk, as far as its head says."""
+    from gristmill import _native
+
+    size = os.path.getsize(path)
+    if way == "unpack":
+        content_size, count = _native.image_head(path)
+        # Each file fills its last block half, on average, and has an entry of its own.
+        return content_size + count * 2560
+    return 4 * size if way == "unsquash" else size
+
+
+def _unpack(node: Node, path: str, digest: str) -> None:
+    from gristmill import _native
+
+    coming = node.path("coming", digest)
+    _native.image_unpack(path, digest, coming, _native.cpu_count())
+    os.rename(coming, node.path("trees", digest))
+
+
+def _copy(node: Node, path: str, digest: str) -> str:
+    """A copy that nobody else can change, of which every byte is right."""
+    from gristmill import _native
+
+    coming, file = node.path("coming", digest + ".image"), node.path("files", digest)
+    _native.image_copy(path, digest, coming)
+    os.rename(coming, file)
+    return file
+
+
+def _mount_by(way: str) -> Callable[[Node, str, str], None]:
+    def mount(node: Node, path: str, digest: str) -> None:
+        file, tree = _copy(node, path, digest), node.path("trees", digest)
+        os.mkdir(tree)
+        mounts.mount(way, file, tree)
+
+    return mount
+
+
+def _unsquash(node: Node, path: str, digest: str) -> None:
+    file, coming = _copy(node, path, digest), node.path("coming", digest)
+    squashfs.unpack(file, coming)
+    os.unlink(file)
+    for folder, folders, files in os.walk(coming):
+        for name in (*folders, *files):
+            found = os.lstat(os.path.join(folder, name))
+            kind = stat.S_IFMT(found.st_mode)
+            if kind not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK) or found.st_mode & 0o6000:
+                raise ImageError(
+                    f"{path} is hostile: {name} in it is a device, a pipe or gives rights"
+                )
+    os.rename(coming, node.path("trees", digest))
+
+
+_WAYS: dict[str, Callable[[Node, str, str], None]] = {
+    "unpack": _unpack,
+    "loop": _mount_by("loop"),
+    "unsquash": _unsquash,
+    "squashfuse": _mount_by("squashfuse"),
+}
+
+
+def _check(folder: str, path: str) -> None:
+    """Complains if the image needs an interpreter, or a machine, that this node does not have."""
+    try:
+        with open(os.path.join(folder, MANIFEST)) as file:
+            said = json.load(file)
+        interpreter, machine, version = said["interpreter"], said["machine"], said["python"]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise ImageError(f"{path} is no image of gristmill: {MANIFEST} in it: {error}") from error
+    if machine != os.uname().machine:
+        raise ImageError(
+            f"{path} cannot be used here: it is for {machine}, and this is {os.uname().machine}"
+        )
+    is_inside = os.path.isfile(os.path.join(folder, "bin", "python"))
+    if interpreter and said.get("environment") and not is_inside:
+        raise ImageError(
+            f"{path} cannot be used here: it was made with the interpreter {interpreter} (Python {version}), which "
+            "this node does not have: pack it --with-python"
+        )

@@ -1,0 +1,99 @@
+"""Ways to open an image, and whether each works here: tried with an image of its own, never guessed."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import os
+import shutil
+
+from gristmill._errors import ImageError
+from gristmill._images import mounts, squashfs
+from gristmill._images.locks import Lock
+
+#: Forces a way: for tests, and for nodes where what works should not be used.
+WAY_VARIABLE = "GRISTMILL_IMAGE_WAY"
+#: What each way is, the best first, by what it costs once for a node and then for each import.
+WAYS = {
+    "loop": "mounted by the kernel",
+    "unpack": "unpacked to the node's own disk",
+    "unsquash": "unpacked to the node's own disk by unsquashfs",
+    "squashfuse": "mounted by squashfuse, through which imports take longer",
+}
+#: Ways that can open each format.
+WAYS_OF = {"squashfs": ("loop", "unsquash", "squashfuse"), "tar": ("unpack",)}
+#: A squashfs of one file, compressed with zstd: kernels may have the one and lack the other.
+_TINY = (
+    "XmfFM0ssI200000000620RR911^^KNzy<*T1ONa4AOHXW000004FLcE000001pxp600000|NsC0|NsC0fdBvi00000umAu600000-2eap00000"
+    "_W%F@000001b_no001bpFa2PE0gV6vP-k*!b98NKY-}I_0CQRuBrO0awJ-f3KqUbHumS+20RVsk00031?EwND000030000504qk&Bn)z}6p#Te"
+    "8Grx)000000003100000000621ORYyZ(?N-fMx&y0000002=@R000000LuUX0000001$ux000000000W000000002x0000000004fB*mh0RI30"
+    "0000000"
+)
+_TINY_SIZE = 4096
+_TEXT = b"gristmill " * 64
+
+
+def fault_of(way: str, folder: str) -> str | None:
+    """Why a way does not work for images in a folder; nothing if it does. Tried once in a process."""
+    forced = os.environ.get(WAY_VARIABLE)
+    if forced:
+        if forced not in WAYS:
+            raise ImageError(f"{WAY_VARIABLE}={forced}: the ways are {', '.join(WAYS)}")
+        if forced != way:
+            return f"{WAY_VARIABLE} is {forced}"
+    return _try(way, folder, os.getpid())
+
+
+@functools.lru_cache
+def _try(way: str, folder: str, _: int) -> str | None:
+    if way == "unpack":
+        return None if os.access(folder, os.W_OK | os.X_OK) else f"{folder} cannot be written to"
+    if way == "unsquash":
+        fault = squashfs.fault_of_reader()
+        return fault or _try_tiny(way, folder)
+    return _try_tiny(way, folder)
+
+
+def _try_tiny(way: str, folder: str) -> str | None:
+    place = os.path.join(folder, "probe")
+    image, at = os.path.join(place, "image"), os.path.join(place, "at")
+    with Lock(os.path.join(folder, "probe.lock")) as lock:
+        lock.take()
+        try:
+            _clear(place, at)  # of one who died while it tried
+            os.makedirs(place)
+            with open(image, "wb") as file:
+                file.write(base64.b85decode(_TINY).ljust(_TINY_SIZE, b"\0"))
+            if way == "unsquash":
+                squashfs.unpack(image, at)
+            else:
+                os.mkdir(at)
+                mounts.mount(way, image, at)
+            return _compare(at)
+        except (ImageError, OSError) as error:
+            return str(error)
+        finally:
+            _clear(place, at)
+
+
+def _clear(place: str, at: str) -> None:
+    if mounts.is_mounted(at):
+        mounts.unmount(at)
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def _compare(folder: str) -> str | None:
+    with open(os.path.join(folder, "probe"), "rb") as file:
+        return None if file.read() == _TEXT else "what is read is not what was written"
+
+
+def choose(form: str, folder: str) -> str:
+    """The best way that opens a format here."""
+    faults = []
+    for way in WAYS_OF[form]:
+        fault = fault_of(way, folder)
+        if fault is None:
+            return way
+        faults.append(f"{way}: {fault}")
+    advice = ": pack it as tar, which needs nothing" if form == "squashfs" else ""
+    raise ImageError(f"{form} images cannot be opened on this node: {'; '.join(faults)}{advice}")

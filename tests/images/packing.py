@@ -1,0 +1,54 @@
+"""Small environments to make images of, and a node and a cache of a test's own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+from gristmill._images.node import Node
+
+#: What a package in the environments says.
+ANSWER = "42"
+
+
+def make_environment(path: Path) -> Path:
+    """A virtual environment with a package ``grain``, and a script of it."""
+    venv.create(path, symlinks=True, with_pip=False)
+    package = packages(path) / "grain"
+    package.mkdir()
+    (package / "__init__.py").write_text(f"answer = {ANSWER}\n\ndef main():\n    print(answer)\n")
+    (package / "data.txt").write_text("data\n")
+    script = path / "bin" / "grain"
+    script.write_text(f"#!{path}/bin/python\nfrom grain import main\nmain()\n")
+    script.chmod(0o755)
+    return path
+
+
+def packages(path: Path) -> Path:
+    """Where the packages of an environment are."""
+    return path / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+
+
+def run(*command: object, **variables: str) -> str:
+    """What a program prints."""
+    left_out = ("PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV")
+    environment = {name: value for name, value in os.environ.items() if name not in left_out}
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, env={**environment, **variables}
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def tree(path: Path) -> list[str]:
+    """The names below a folder."""
+    return sorted(str(found.relative_to(path)) for found in path.rglob("*"))
+
+
+def leftovers(node: Node) -> list[str]:
+    """What a node has besides its folders and the lock of its probes."""
+    parts = ("locks", "records", "trees", "files", "coming", "probe.lock")
+    return [name for name in tree(Path(node.folder)) if name not in parts]
