@@ -50,7 +50,7 @@ pub fn digest_of_file(path: &Path) -> Result<Digest, ImageError> {
     hashed.finish().map_err(system(path, "read it"))
 }
 
-/// Copies an image to a new file, which is all there, and on the disk, once this returns.
+/// Copies an image to a new file. It is all there once this returns, but the disk need not have it yet.
 ///
 /// # Errors
 /// Its bytes are not those that its name says, or the system refuses; what was written is left for the caller to remove.
@@ -70,8 +70,7 @@ pub fn copy(path: &Path, digest: &Digest, target: &Path) -> Result<(), ImageErro
         verifier.take(&space[..count]);
         (&out).write_all(&space[..count]).map_err(system(target, "write it"))?;
     }
-    verify(path, digest, &verifier.digest())?;
-    out.sync_all().map_err(system(target, "write it"))
+    verify(path, digest, &verifier.digest())
 }
 
 /// What an image says of itself; its bytes are not looked at further.
