@@ -24,8 +24,8 @@ use crate::read::{Hashed, read_head, verify};
 const BESIDE_SIZE_MAX: u64 = 64 << 20;
 /// Bytes that are written at a time.
 const COPY_STEP: usize = 256 << 10;
-/// The power of two of the bytes that zstd may look back.
-const WINDOW: u32 = 27;
+/// The power of two of the bytes that zstd may look back: none of the levels that images are written with needs more.
+const WINDOW: u32 = 23;
 
 /// An image that was unpacked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
