@@ -37,6 +37,9 @@ def test_an_environment_that_has_changed_is_built_again_and_the_oldest_image_goe
     assert len(set(digests)) == 3
     assert [made.digest for made in build.built(cache)] == [digests[2], digests[1]]
     assert len([name for name in os.listdir(cache) if name.endswith(".tar.zst")]) == 2
+    for made in build.built(cache):
+        assert build.forget(made.digest, cache)
+    assert os.listdir(cache) == [], "nothing is left of them"
 
 
 def test_an_image_that_is_lost_or_cut_is_built_again(environment: Path, tmp_path: Path) -> None:

@@ -161,6 +161,9 @@ def forget(digest: str, cache: str | None = None) -> bool:
         made = _read_record(path) if name.endswith(".json") else None
         if made is not None and made.digest == digest:
             os.unlink(path)
+            with Lock(path.removesuffix(".json") + ".lock") as lock:
+                if lock.try_take():
+                    lock.remove()
             was_there = True
     for end in FORMATS.values():
         path = os.path.join(folder, digest + end)
