@@ -65,7 +65,7 @@ MORE_NAMES = ["DataFlowKernelLoader", "clear", "dfk", "load", "wait_for_current_
 SIGNATURES = {
     "Executor": "(max_workers=None, initializer=None, initargs=(), *, max_tasks_per_child=None, start='fork', "
     "preload=(), output=True, threads_per_worker=None, spin_us=None, task_limit=None, when_full='block', "
-    "nodes=None, memory=None, gpus=None, blobs=None)",
+    "nodes=None, memory=None, gpus=None, blobs=None, context_memory=None)",
     "Executor.explain": "(self, future)",
     "Executor.map": "(self, fn, /, *iterables, timeout=None, chunksize=1, buffersize=None, ordered=True, progress=False)",
     "Executor.options": "(self, *, timeout=None, deadline=None, retries=0, loss_retries=0, timeout_retries=0, "

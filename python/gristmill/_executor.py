@@ -74,6 +74,8 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         given. With ``nodes`` what each node is asked for, of which it gives what it has.
     :param gpus: GPUs that tasks may ask for; all that are found if not given. With ``nodes`` those of each node,
         at most.
+    :param context_memory: what contexts that nobody uses may take, with those that are used: bytes, or a text such as
+        ``"8GB"``; half of this machine's memory if not given. On nodes half of what a node gives.
     :param blobs: how large arguments come to nodes (``gristmill.on.Blobs``).
 
     Workers start with the first task. A worker's world is the caller's at that time: working directory, ``sys.path``,
@@ -103,6 +105,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         memory: int | str | None = None,
         gpus: int | None = None,
         blobs: Blobs | None = None,
+        context_memory: int | str | None = None,
     ) -> None:
         if max_workers is not None and max_workers <= 0:
             raise ValueError("max_workers must be greater than 0")
@@ -152,6 +155,9 @@ class Executor(_native.Engine, concurrent.futures.Executor):
             **self._supply,
             fanout=blobs.fanout if blobs else 2,
             topology=blobs.topology if blobs else "peers",
+            context_memory=_resources.size(context_memory)
+            if context_memory is not None
+            else _resources.memory_size() // 2,
         )
         self._maps: weakref.WeakSet[Any] = weakref.WeakSet()
         self._number = next(_numbers)

@@ -153,9 +153,10 @@ class Engine:
         gpus: int = ...,
         fanout: int = ...,
         topology: str = ...,
+        context_memory: int = ...,
     ) -> None: ...
     def _define_context(
-        self, name: str, setup: bytes, workers_max: int, is_fork_safe: bool
+        self, name: str, setup: bytes, workers_max: int, is_fork_safe: bool, keep: float | None
     ) -> ContextUse: ...
     def _kick(self) -> None: ...
     def _open_door(

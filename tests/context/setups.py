@@ -21,6 +21,15 @@ class Log:
         with open(self._path, "a") as file:
             file.write(f"{word} {os.getpid()}\n")
 
+    def note(self, text: str) -> None:
+        """Appends a text."""
+        with open(self._path + ".notes", "a") as file:
+            file.write(text + "\n")
+
+    def notes(self) -> list[str]:
+        """The texts."""
+        return Path(self._path + ".notes").read_text().split("\n")[:-1]
+
     def pids(self, word: str) -> list[int]:
         """The processes that have appended the word."""
         path = Path(self._path)

@@ -70,3 +70,40 @@ def test_without_reuse_each_call_has_a_setup_of_its_own(
     assert log.pids("open") == log.pids("close") == [process for _, process in found]
     with pytest.raises(ZeroDivisionError):
         options.submit(lambda: 1 / 0).result()
+
+
+@pytest.mark.parametrize("mode", ["direct", "fork"])
+def test_each_call_has_a_folder_of_its_own(executor: Executor, log: Log, mode: str) -> None:
+    context = Context(load, log, mode=mode, own_folder=True)
+    options = executor.options(context=context)
+
+    def write(fails: bool) -> tuple[str, list[str]]:
+        before = os.listdir()
+        Path("out").write_text("x")
+        assert not fails, os.getcwd()
+        return os.getcwd(), before
+
+    folders, contents = zip(*[options.submit(write, False).result() for _ in range(2)], strict=True)
+    assert contents == ([], [])
+    assert folders[0] != folders[1]
+    with pytest.raises(AssertionError) as failure:
+        options.submit(write, True).result()
+    assert not any(map(os.path.exists, [*folders, str(failure.value).split("\n")[0]]))
+
+
+def test_the_folder_of_a_call_that_died_is_removed_by_the_next_worker(
+    make_executor: MakeExecutor, log: Log
+) -> None:
+    context = Context(load, log, own_folder=True)
+    options = make_executor(1).options(context=context)
+
+    def die() -> None:
+        log.note(os.getcwd())
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(WorkerLost):
+        options.submit(die).result()
+    [folder] = log.notes()
+    assert os.path.exists(folder)
+    options.submit(os.getcwd).result()
+    assert not os.path.exists(folder)

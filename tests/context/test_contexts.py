@@ -189,3 +189,30 @@ def test_an_initializer_runs_in_the_workers_of_contexts(
     options = make_executor(1, log.add, ("begin",)).options(context=context)
     worker = options.submit(os.getpid).result()
     assert worker in log.pids("begin")
+
+
+def test_a_context_that_nobody_uses_goes_after_a_while(
+    make_executor: MakeExecutor, log: Log
+) -> None:
+    context = Context(open_and_close, log, keep=0.1)
+    executor = make_executor(1)
+    options = executor.options(context=context)
+    first = options.submit(lambda: context["maker"]).result()
+    while not log.pids("close"):
+        os.sched_yield()
+    assert log.pids("close") == [first]
+    assert options.submit(lambda: context["maker"]).result() != first
+
+
+def test_where_memory_is_short_the_context_goes_that_was_used_longest_ago(
+    make_executor: MakeExecutor, log: Log
+) -> None:
+    executor = make_executor(1, context_memory="1MB")
+    makers = []
+    for number in range(3):
+        context = Context(open_and_close, log, name=str(number))
+        options = executor.options(context=context)
+        makers.append(options.submit(lambda context=context: context["maker"]).result())
+        while len(log.pids("close")) < number:
+            os.sched_yield()
+        assert log.pids("close") == makers[:number]

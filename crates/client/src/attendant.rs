@@ -59,6 +59,7 @@ fn attend(client: &Arc<Client>) -> bool {
     inner.drain();
     while inner.has_obligations() && inner.lead.try_take(Leader::Attendant) {
         inner.spread();
+        inner.unload_idle();
         inner = client.lead_once(inner, SLEEP_MAX).0;
         let has_obligations = inner.has_obligations();
         let next = inner.lead.give_up(has_obligations);
@@ -76,6 +77,7 @@ fn attend(client: &Arc<Client>) -> bool {
 
 /// Sleeps until it is told that something is to do.
 fn park(client: &Client, mut inner: MutexGuard<'_, Inner>, listens: bool) {
+    inner.unload_idle();
     inner.lead.park();
     inner.settle_arena();
     client.park_attendant(inner, if listens { LISTEN } else { SLEEP_MAX });

@@ -8,6 +8,7 @@ use gristmill_wire::ContextId;
 use gristmill_wire::peer::ContextState;
 
 use crate::client::Client;
+use crate::inner::Inner;
 
 /// What the layer above decides of a context. Its bytes are opaque here: a worker's process gets them, and knows what to do.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -20,6 +21,15 @@ pub struct ContextDefinition {
     pub workers_max: u16,
     /// Processes can be forked from one in which it was set up.
     pub is_fork_safe: bool,
+    /// How long it is kept while nobody uses it, nanoseconds.
+    pub linger_ns: u64,
+}
+
+impl ContextDefinition {
+    /// What the graph has to know.
+    pub(crate) const fn options(&self) -> ContextOptions {
+        ContextOptions { workers_max: self.workers_max, linger_ns: self.linger_ns }
+    }
 }
 
 /// What a context cost, and was good for.
@@ -144,7 +154,7 @@ impl Client {
     /// The id of a context, which gains a use until [`Self::forget_context`].
     pub fn define_context(&self, definition: ContextDefinition) -> ContextId {
         let mut inner = self.lock();
-        let options = ContextOptions { workers_max: definition.workers_max };
+        let options = definition.options();
         let id = inner.lanes.contexts.define(definition);
         inner.core.define_context(id, options);
         id
@@ -157,7 +167,7 @@ impl Client {
             return;
         }
         let now = inner.lanes.read_clock();
-        let crate::inner::Inner { core, lanes, .. } = &mut *inner;
+        let Inner { core, lanes, .. } = &mut *inner;
         core.forget_context(id, now, lanes);
         inner.settle();
         self.summon_if_needed(inner);
@@ -188,6 +198,18 @@ impl Client {
     }
 }
 
+impl Inner {
+    /// Lets go of contexts that nobody has used for long. That is nothing to stay awake for: it may come a little late.
+    pub fn unload_idle(&mut self) {
+        let now = self.lanes.read_clock();
+        if self.core.next_unload().is_some_and(|due| due <= now) {
+            let Self { core, lanes, .. } = self;
+            core.poll(now, lanes);
+            self.settle();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,6 +220,7 @@ mod tests {
             setup: setup.into(),
             workers_max: 4,
             is_fork_safe: true,
+            linger_ns: u64::MAX,
         }
     }
 

@@ -32,6 +32,8 @@ pub(crate) enum Order {
     Interrupt(SlotId),
     /// Ask the worker to leave.
     Retire(SlotId),
+    /// What was set up for this context need not be kept.
+    UnloadContext(ContextId),
     /// Nobody needs this context any more.
     DropContext(ContextId),
 }

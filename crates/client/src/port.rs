@@ -288,6 +288,10 @@ impl Port for Lanes {
         self.orders.push(Order::Spawn(slot, context));
     }
 
+    fn unload_context(&mut self, context: ContextId) {
+        self.orders.push(Order::UnloadContext(context));
+    }
+
     fn context_dropped(&mut self, context: ContextId) {
         self.orders.push(Order::DropContext(context));
     }

@@ -85,6 +85,8 @@ pub struct Config {
     /// How long a worker keeps its context at least while it has work in it and others wait for the place: longer than most
     /// contexts take to start, and short for a human.
     pub context_tenure_ns: u64,
+    /// Memory that contexts may take which nobody uses, with those that are used, bytes.
+    pub context_memory: u64,
     /// How long a spare worker stays without work: nested programs wait in bursts.
     pub spare_linger_ns: u64,
 }
@@ -124,6 +126,7 @@ impl Default for Config {
             backoff_min_ns: 50_000_000,
             backoff_max_ns: 5_000_000_000,
             context_tenure_ns: 100_000_000,
+            context_memory: u64::MAX,
             spare_linger_ns: 1_000_000_000,
         }
     }

@@ -143,6 +143,7 @@ impl Core {
             slot.full = false;
         }
         self.retire_spares(port);
+        self.unload_idle(port);
         self.pump(port);
         self.search_all_peers(port);
         self.steal_from_long(port);

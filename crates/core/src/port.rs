@@ -112,6 +112,11 @@ pub trait Port {
         let _ = context;
     }
 
+    /// Nobody uses a context now: what was set up for it need not be kept.
+    fn unload_context(&mut self, context: ContextId) {
+        let _ = context;
+    }
+
     /// Asks the slot's worker, which has nothing in flight, to leave. Comes back as
     /// `Core::slot_lost`.
     fn retire(&mut self, slot: SlotId);

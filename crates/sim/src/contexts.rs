@@ -61,6 +61,8 @@ pub enum Start {
 #[derive(Debug, Clone, Default)]
 pub struct Known {
     pub workers_max: u16,
+    /// How long it is kept while nobody uses it.
+    linger_ns: u64,
     setup: Setup,
     pub is_forgotten: bool,
     /// A worker came up with it.
@@ -129,7 +131,8 @@ impl Contexts {
             permanent: pick(random, &[0, 10, 100]),
         };
         let workers_max = pick(random, &[1, 1, 2, 3, u16::MAX]);
-        Known { workers_max, setup, ..Known::default() }
+        let linger_ns = pick(random, &[u64::MAX, u64::MAX, 1_000_000]);
+        Known { workers_max, linger_ns, setup, ..Known::default() }
     }
 
     /// Those that tasks may name.
@@ -314,7 +317,7 @@ impl Simulation {
         let contexts = &mut self.world.contexts;
         contexts.last += 1;
         let (id, known) = (ContextId(contexts.last), contexts.draw());
-        let options = ContextOptions { workers_max: known.workers_max };
+        let options = ContextOptions { workers_max: known.workers_max, linger_ns: known.linger_ns };
         self.world.log(|| format!("define {id:?}: {known:?}"));
         self.world.contexts.known.insert(id, known);
         self.core.define_context(id, options);

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from gristmill import _functions, _native, _pickling, _remote, _unpickling, _world
+from gristmill._context import folders
 from gristmill._errors import WorkerLost
 
 if TYPE_CHECKING:
@@ -21,6 +22,39 @@ _BOOTSTRAP = (
 )
 #: The first byte of what a child gives back.
 _RETURNED, _RAISED = b"+", b"-"
+
+
+def way(
+    anew: Anew | None, is_forked: bool, own_folder: bool
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What the functions of a context are made, so that their calls run as it says."""
+
+    def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+        if anew is not None:
+            function = anew(function)
+        elif is_forked:
+            function = Forked(function)
+        return InFolder(function) if own_folder else function
+
+    return wrap
+
+
+class InFolder:
+    """A function whose calls each have an empty working directory."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls it there; removes the folder, with all that is in it."""
+        before = os.getcwd()
+        folder = folders.make()
+        try:
+            os.chdir(folder)
+            return self._function(*args, **kwargs)
+        finally:
+            os.chdir(before)
+            folders.remove(folder)
 
 
 class Forked:
@@ -125,8 +159,8 @@ def _as_memory(description: bytes) -> bytes:
     from gristmill._context import held
 
     key, told = description[: held.KEY_SIZE], description[held.KEY_SIZE :]
-    *rest, _, _ = _world.load(told)
-    return key + _world.dump((*rest, "direct", "memory"))
+    *rest, _, _, _ = _world.load(told)
+    return key + _world.dump((*rest, "direct", "memory", False))
 
 
 def _answer(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:

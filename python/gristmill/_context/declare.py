@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Seconds that a setup may take.
 SETUP_SECONDS = 600.0
+#: Seconds that a context is kept while nobody uses it.
+KEEP_SECONDS = 600.0
 #: Workers are counted by two bytes.
 _WORKERS_MAX = 2**16 - 1
 
@@ -85,6 +87,9 @@ class Context:
         worker is an interpreter of its own and calls the setup itself. A setup that leaves threads behind is found out,
         and treated so.
     :param timeout: seconds that the setup may take; no limit if ``None``.
+    :param keep: seconds for which the context is kept while nobody uses it; for ever if ``None``. Where contexts take
+        more memory than they may, the one goes first that was used longest ago.
+    :param own_folder: each call has an empty working directory of its own, which is removed after it.
 
     A context is set up with the first task that needs it, in processes that were started for it. It may be used here,
     too: ``with ctx:`` sets it up in this process.
@@ -100,8 +105,10 @@ class Context:
         "_uses",
         "args",
         "fork",
+        "keep",
         "mode",
         "name",
+        "own_folder",
         "preload",
         "reuse",
         "setup",
@@ -121,6 +128,8 @@ class Context:
         reuse: str = "memory",
         fork: bool = True,
         timeout: float | None = SETUP_SECONDS,
+        keep: float | None = KEEP_SECONDS,
+        own_folder: bool = False,
     ) -> None:
         if not callable(setup):
             raise TypeError(f"setup must be callable, not {setup!r}")
@@ -134,6 +143,8 @@ class Context:
             raise ValueError(f'reuse must be "memory", "disk" or "none", not {reuse!r}')
         if timeout is not None and not timeout > 0:
             raise ValueError(f"timeout must be a positive number of seconds, not {timeout!r}")
+        if keep is not None and not keep >= 0:
+            raise ValueError(f"keep must be a number of seconds, not {keep!r}")
         self.setup = setup
         self.args = args
         self.name: str = name or _name_of(setup)
@@ -143,6 +154,8 @@ class Context:
         self.reuse = reuse
         self.fork = fork
         self.timeout = timeout
+        self.keep = keep
+        self.own_folder = own_folder
         self._place = _place_of(sys._getframe(1).f_globals.get("__name__", "__main__"))
         self._begin()
 
@@ -252,7 +265,7 @@ class Context:
 
     def _describe(self) -> bytes:
         """What a worker's process is told of the context, but its key."""
-        options = (self.preload, self.timeout, self.mode, self.reuse)
+        options = (self.preload, self.timeout, self.mode, self.reuse, self.own_folder)
         setup = _functions.definition(self.setup)
         try:
             args = _pickling.dump_value(self.args, is_for_task=True)
@@ -268,12 +281,9 @@ class Context:
             key = self.key
             description = key + self._description
             workers = self.slots or _WORKERS_MAX
-            use = executor._define_context(self.name, description, workers, self._can_fork())
+            use = executor._define_context(self.name, description, workers, self.fork, self.keep)
             self._uses[executor] = use
         return use
-
-    def _can_fork(self) -> bool:
-        return self.fork
 
     def __reduce__(self) -> Any:
         return arrive, (self.key, self.name, self._place)

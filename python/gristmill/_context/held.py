@@ -73,20 +73,17 @@ def set_up(description: bytes, world: bytes) -> None:
     """Sets up the context that a description names; raises whatever that raises. ``world`` is the caller's."""
     global _held
     key, told = description[:KEY_SIZE], description[KEY_SIZE:]
-    name, place, setup, args, preload, timeout, mode, reuse = _world.load(told)
+    name, place, setup, args, preload, timeout, mode, reuse, own_folder = _world.load(told)
     new = Held(name, key, place)
-    if reuse != "memory":
-        from gristmill._context import calls
-
-        _functions.wrap = calls.Anew(name, description, world)
-    else:
+    if reuse == "memory":
         with _time_limit(timeout):
             _threads.import_all(preload)
             new.begin(_functions.load(setup), _unpickling.load(args, {}))
-        if mode == "fork":
-            from gristmill._context import calls
+    if reuse != "memory" or mode == "fork" or own_folder:
+        from gristmill._context import calls
 
-            _functions.wrap = calls.Forked
+        anew = calls.Anew(name, description, world) if reuse != "memory" else None
+        _functions.wrap = calls.way(anew, mode == "fork", own_folder)
     _held = new
 
 

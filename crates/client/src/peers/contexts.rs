@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use gristmill_core::ContextOptions;
 use gristmill_wire::peer::{ContextState, ContextTerms, Control};
 use gristmill_wire::{ContextId, PeerId};
 
@@ -71,6 +70,7 @@ pub trait ContextTelling: LinkPort {
             context,
             workers_max: definition.workers_max,
             is_fork_safe: definition.is_fork_safe,
+            linger_ns: definition.linger_ns,
             name: definition.name.as_bytes(),
             setup: &definition.setup,
         };
@@ -114,8 +114,9 @@ pub(super) trait ContextWork: LinkHome {
             setup: terms.setup.into(),
             workers_max: terms.workers_max.max(1),
             is_fork_safe: terms.is_fork_safe,
+            linger_ns: terms.linger_ns,
         };
-        let options = ContextOptions { workers_max: definition.workers_max };
+        let options = definition.options();
         let ours = self.port_mut().contexts_mut().define(definition);
         self.parts().core.define_context(ours, options);
         if let Some(link) = self.links_mut().get_mut(peer) {

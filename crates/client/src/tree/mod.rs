@@ -125,6 +125,7 @@ impl Tree {
     fn spawn(&mut self, birth: &Birth<'_>) -> Result<(), String> {
         let needs_own = birth.definition.is_some_and(|definition| !definition.is_fork_safe);
         let zygote = self.zygotes.get(birth.context);
+        zygote.is_unneeded = false;
         if self.spawns_fresh || needs_own || zygote.spawns_fresh {
             return self.spawn_fresh(birth);
         }
@@ -161,9 +162,17 @@ impl Tree {
             state: ZygoteState::Starting,
             since: birth.now,
             waiting: vec![birth.worker],
-            spawns_fresh: false,
+            ..Zygote::default()
         };
         Ok(())
+    }
+
+    /// Has a context's zygote leave, if there is one; its workers live on.
+    fn stop_zygote(&mut self, context: ContextId) {
+        if let Some(zygote) = self.zygotes.remove(context) {
+            // A keeper that does not take it is dead, and the zygote with it.
+            let _ = self.commands.stop_zygote(zygote);
+        }
     }
 
     /// Has a process start with what all have, and with what it is to set up.
@@ -215,11 +224,9 @@ impl Inner {
                     self.lanes.touch(slot);
                 }
             }
+            Order::UnloadContext(context) => self.tree.stop_zygote(context),
             Order::DropContext(context) => {
-                if let Some(zygote) = self.tree.zygotes.remove(context) {
-                    // A keeper that does not take it is dead, and the zygote with it.
-                    let _ = self.tree.commands.stop_zygote(zygote);
-                }
+                self.tree.stop_zygote(context);
                 self.lanes.tell_dropped(context);
                 self.lanes.contexts.drop(context);
             }
@@ -284,7 +291,12 @@ impl Inner {
         if self.lanes.contexts.get(context).is_some()
             && self.tree.zygotes.get(context).state != ZygoteState::Ready
         {
-            self.lanes.contexts.note_setup(context, now.saturating_sub(since), memory_of(pid));
+            let memory = memory_of(pid);
+            self.lanes.contexts.note_setup(context, now.saturating_sub(since), memory);
+            let has = |place: &&Place| place.context == context;
+            let workers = self.tree.places.iter().filter(has).count() as u64;
+            let Self { core, lanes, .. } = self;
+            core.context_loaded(context, memory.saturating_mul(workers), now, lanes);
         }
     }
 
@@ -326,9 +338,15 @@ impl Inner {
         let now = self.lanes.read_clock();
         let Some((context, zygote)) = self.tree.zygotes.find(number) else { return };
         zygote.state = ZygoteState::Ready;
-        let since = zygote.since;
-        self.lanes.contexts.note_setup(context, now.saturating_sub(since), memory_of(pid));
+        let (since, is_unneeded) = (zygote.since, zygote.is_unneeded);
+        let memory = memory_of(pid);
+        self.lanes.contexts.note_setup(context, now.saturating_sub(since), memory);
+        let Self { core, lanes, .. } = self;
+        core.context_loaded(context, memory, now, lanes);
         self.start_waiting(context);
+        if is_unneeded {
+            self.tree.stop_zygote(context);
+        }
     }
 
     fn start_waiting(&mut self, context: ContextId) {

@@ -24,6 +24,8 @@ pub(super) struct Zygote {
     pub waiting: Vec<WorkerKey>,
     /// It cannot be forked: workers are interpreters of their own.
     pub spawns_fresh: bool,
+    /// It is to end as soon as it has forked those that wait.
+    pub is_unneeded: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,8 +61,14 @@ impl Zygotes {
         found.map(|(&context, zygote)| (context, zygote))
     }
 
-    /// Removes that of a context that nobody needs any more; gives the number of its process, if it lives.
+    /// Removes that of a context that nobody needs any more; gives the number of its process, if it lives. One that starts
+    /// is left to those that wait for it.
     pub fn remove(&mut self, context: ContextId) -> Option<u32> {
+        let zygote = self.table.get_mut(&context)?;
+        if zygote.state == ZygoteState::Starting {
+            zygote.is_unneeded = true;
+            return None;
+        }
         let zygote = self.table.remove(&context)?;
         (zygote.state != ZygoteState::Absent).then_some(zygote.number)
     }
@@ -146,5 +154,14 @@ mod tests {
         assert_eq!(zygotes.find(number).map(|(one, _)| one), Some(context));
         assert_eq!(zygotes.remove(context), Some(number));
         assert!(zygotes.find(number).is_none());
+    }
+
+    #[test]
+    fn a_zygote_that_starts_is_left_to_those_that_wait_for_it() {
+        let mut zygotes = Zygotes::default();
+        let context = ContextId(3);
+        zygotes.get(context).state = ZygoteState::Starting;
+        assert_eq!(zygotes.remove(context), None);
+        assert!(zygotes.get(context).is_unneeded);
     }
 }

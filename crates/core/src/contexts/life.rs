@@ -29,6 +29,9 @@ impl Core {
             served_at: 0,
             tasks: 0,
             is_forgotten: false,
+            is_resident: false,
+            memory: 0,
+            used_at: 0,
             stats: ContextStats::default(),
         };
         self.contexts.table.entry(context).or_insert_with(new);
@@ -58,12 +61,16 @@ impl Core {
     fn drop_context(&mut self, context: ContextId, port: &mut impl Port) {
         let Some(dropped) = self.contexts.table.remove(&context) else { return };
         debug_assert!(dropped.queue.is_empty(), "a context outlives its tasks");
+        self.send_all_away(context, port);
+        port.context_dropped(context);
+    }
+
+    pub(super) fn send_all_away(&mut self, context: ContextId, port: &mut impl Port) {
         for place in 0..self.live_end {
             if self.slots[place].context == context {
                 self.send_worker_away(place, port);
             }
         }
-        port.context_dropped(context);
     }
 
     /// A task was accepted that names a context.
@@ -77,6 +84,7 @@ impl Core {
     pub(crate) fn context_loses_task(&mut self, context: ContextId) {
         let Some(one) = self.contexts.table.get_mut(&context) else { return };
         one.tasks -= 1;
+        one.used_at = self.now;
         if one.tasks == 0 && one.is_forgotten {
             self.contexts.unneeded.push(context);
         }

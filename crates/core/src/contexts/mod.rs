@@ -9,6 +9,7 @@
 mod deploy;
 mod fair;
 mod life;
+mod retain;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub(crate) const PLAIN: ContextId = ContextId(0);
 pub struct ContextOptions {
     /// Workers that have it at the same time, at most.
     pub workers_max: u16,
+    /// How long it is kept while nobody uses it.
+    pub linger_ns: u64,
 }
 
 /// What is known of a context.
@@ -52,6 +55,12 @@ pub(crate) struct Context {
     tasks: u64,
     /// No task will name it any more.
     is_forgotten: bool,
+    /// Some process has it, or is to.
+    is_resident: bool,
+    /// What those take together, bytes, as far as is known.
+    memory: u64,
+    /// When its last task ended.
+    used_at: u64,
     stats: ContextStats,
 }
 
@@ -126,7 +135,10 @@ impl Contexts {
     pub fn note_served(&mut self, context: ContextId, now: u64) {
         self.workers += u32::from(context != PLAIN);
         match self.table.get_mut(&context) {
-            Some(one) => one.served_at = now,
+            Some(one) => {
+                one.served_at = now;
+                one.is_resident = true;
+            }
             None => self.plain_served_at = now,
         }
     }

@@ -13,7 +13,9 @@ const MODEL: ContextId = ContextId(1);
 const OTHER: ContextId = ContextId(2);
 
 fn define(engine: &mut Engine, context: ContextId) {
-    engine.core.define_context(context, ContextOptions { workers_max: u16::MAX });
+    engine
+        .core
+        .define_context(context, ContextOptions { workers_max: u16::MAX, linger_ns: u64::MAX });
 }
 
 fn submit_in(engine: &mut Engine, context: ContextId) -> TaskId {
@@ -107,7 +109,7 @@ fn a_context_gets_more_workers_once_it_is_known_to_come_up() {
 fn a_context_has_no_more_workers_than_it_may() {
     let mut engine = with_contexts(4);
     let context = ContextId(3);
-    engine.core.define_context(context, ContextOptions { workers_max: 2 });
+    engine.core.define_context(context, ContextOptions { workers_max: 2, linger_ns: u64::MAX });
     let tasks: Vec<_> = (0..40).map(|_| submit_in(&mut engine, context)).collect();
     run_all(&mut engine, &tasks);
     assert_eq!(engine.core.context_stats(context).unwrap().deployments, 2);
@@ -404,7 +406,7 @@ fn a_worker_that_gives_way_leaves_at_once_if_it_has_begun_nothing() {
 fn whoever_leaves_counts_among_the_workers_that_a_context_may_have() {
     let mut engine = with_contexts(2);
     let context = ContextId(3);
-    engine.core.define_context(context, ContextOptions { workers_max: 1 });
+    engine.core.define_context(context, ContextOptions { workers_max: 1, linger_ns: u64::MAX });
     let task = submit_in(&mut engine, context);
     settle(&mut engine);
     engine.start(task);
@@ -462,7 +464,7 @@ fn children_that_a_full_context_cannot_run_are_refused() {
     let mut engine = engine_with(config);
     engine.port.spawned.clear();
     let context = ContextId(3);
-    engine.core.define_context(context, ContextOptions { workers_max: 1 });
+    engine.core.define_context(context, ContextOptions { workers_max: 1, linger_ns: u64::MAX });
     let parent = submit_in(&mut engine, context);
     settle(&mut engine);
     engine.start(parent);
@@ -515,4 +517,56 @@ fn an_idle_context_does_not_keep_alive_what_cannot_be_had_without_one() {
     let failure = StartFailure { text: "no program".into(), permanent: true, is_expiry: false };
     engine.core.slot_failed(SlotId(slot), failure, engine.now, &mut engine.port);
     assert_eq!(engine.status(plain), Some(Status::Refused));
+}
+
+#[test]
+fn a_context_that_nobody_uses_is_kept_for_as_long_as_it_was_to_be() {
+    let mut engine = with_contexts(2);
+    let kept = ContextId(3);
+    engine.core.define_context(kept, ContextOptions { workers_max: 2, linger_ns: 1_000 });
+    let task = submit_in(&mut engine, kept);
+    settle(&mut engine);
+    let now = engine.now;
+    engine.core.context_loaded(kept, 100, now, &mut engine.port);
+    assert_eq!(engine.core.next_unload(), None, "a task uses it");
+    let _outcome = engine.answer(task, Returned);
+    let due = engine.core.next_unload().expect("nobody does");
+    engine.now = due - 1;
+    engine.core.poll(engine.now, &mut engine.port);
+    assert!(engine.port.unloaded.is_empty());
+    engine.now = due;
+    engine.core.poll(engine.now, &mut engine.port);
+    assert_eq!(engine.port.unloaded, [kept]);
+    assert_eq!(engine.port.retired.len(), 1, "its worker leaves");
+    assert_eq!(engine.core.next_unload(), None);
+    let again = submit_in(&mut engine, kept);
+    run_all(&mut engine, &[again]);
+}
+
+#[test]
+fn where_memory_is_short_the_context_goes_that_was_used_longest_ago() {
+    let mut engine = engine_with(Config { workers: 3, context_memory: 250, ..Config::default() });
+    engine.port.spawned.clear();
+    engine.port.contexts.clear();
+    for context in [MODEL, OTHER, ContextId(3)] {
+        define(&mut engine, context);
+    }
+    for context in [MODEL, OTHER] {
+        let task = submit_in(&mut engine, context);
+        settle(&mut engine);
+        let now = engine.now;
+        engine.core.context_loaded(context, 100, now, &mut engine.port);
+        run_all(&mut engine, &[task]);
+    }
+    let held = submit_in(&mut engine, MODEL);
+    let now = engine.now;
+    engine.core.context_loaded(ContextId(3), 100, now, &mut engine.port);
+    assert!(engine.port.unloaded.is_empty(), "no process has it");
+    let third = submit_in(&mut engine, ContextId(3));
+    engine.pass(2_000_000);
+    settle(&mut engine);
+    let now = engine.now;
+    engine.core.context_loaded(ContextId(3), 100, now, &mut engine.port);
+    assert_eq!(engine.port.unloaded, [OTHER], "a task uses the other one");
+    run_all(&mut engine, &[held, third]);
 }

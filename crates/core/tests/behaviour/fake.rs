@@ -40,6 +40,8 @@ pub struct Rings {
     pub spawned: Vec<u16>,
     /// The contexts of those, in the same order.
     pub contexts: Vec<ContextId>,
+    /// Contexts that need not be kept.
+    pub unloaded: Vec<ContextId>,
     pub retired: Vec<u16>,
     pub killed: Vec<u16>,
     pub interrupted: Vec<(u16, u64)>,
@@ -142,6 +144,10 @@ impl Port for Rings {
         self.contexts.push(context);
         self.next[usize::from(slot.0)] = 0;
         self.progress[usize::from(slot.0)] = Progress::default();
+    }
+
+    fn unload_context(&mut self, context: ContextId) {
+        self.unloaded.push(context);
     }
 
     fn retire(&mut self, slot: SlotId) {

@@ -36,6 +36,8 @@ pub struct Limits {
     task_limit: u64,
     pub block_when_full: bool,
     supply: Supply,
+    /// Bytes that contexts may take.
+    context_memory: u64,
     /// How large arguments come to nodes.
     spread: SpreadOptions,
 }
@@ -74,7 +76,7 @@ impl Settings {
 impl Engine {
     /// Stores the settings; called once, by `Executor.__init__`.
     #[expect(clippy::too_many_arguments, reason = "they come one by one from Python")]
-    #[pyo3(signature = (*, workers, tasks_per_worker, spawn, spin_us, task_limit, block_when_full, has_nodes=false, memory=u64::MAX, gpus=0, fanout=2, topology="peers"))]
+    #[pyo3(signature = (*, workers, tasks_per_worker, spawn, spin_us, task_limit, block_when_full, has_nodes=false, memory=u64::MAX, gpus=0, fanout=2, topology="peers", context_memory=u64::MAX))]
     fn _configure(
         slf: &Bound<'_, Self>,
         workers: u16,
@@ -88,6 +90,7 @@ impl Engine {
         gpus: u32,
         fanout: u32,
         topology: &str,
+        context_memory: u64,
     ) -> PyResult<()> {
         let limits = Limits {
             workers,
@@ -98,6 +101,7 @@ impl Engine {
             task_limit: if task_limit == 0 { default_task_limit() } else { task_limit },
             block_when_full,
             supply: Supply { memory, gpus: first_gpus(gpus) },
+            context_memory,
             spread: SpreadOptions { fanout, topology: read_topology(topology)? },
         };
         let object = PyWeakrefReference::new(slf)?.unbind();
@@ -246,6 +250,7 @@ fn client_options(described: &Bound<'_, PyAny>, limits: &Limits) -> PyResult<Cli
         spare_max: if limits.has_nodes { 0 } else { Config::default().spare_max },
         outstanding_max: limits.task_limit,
         tasks_per_worker_max: limits.tasks_per_worker,
+        context_memory: limits.context_memory,
         ..Config::default()
     };
     Ok(ClientOptions {
@@ -316,6 +321,7 @@ pub fn node_options(
         shares_nested_only: true,
         outstanding_max: u64::MAX,
         tasks_per_worker_max: ask.tasks_per_worker,
+        context_memory: grant.memory / 2,
         ..Config::default()
     };
     Ok(ClientOptions {

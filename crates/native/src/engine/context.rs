@@ -8,7 +8,7 @@ use gristmill_wire::ContextId;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use super::Engine;
+use super::{Engine, nanoseconds};
 
 /// One engine's use of one context, which stays there as long as this lives.
 #[pyclass(frozen, module = "gristmill._native")]
@@ -81,6 +81,7 @@ impl Engine {
         setup: &Bound<'_, PyBytes>,
         workers_max: u16,
         is_fork_safe: bool,
+        keep: Option<f64>,
     ) -> PyResult<ContextUse> {
         let client = Arc::clone(self.running_client(py)?);
         let id = client.define_context(ContextDefinition {
@@ -88,6 +89,7 @@ impl Engine {
             setup: setup.as_bytes().into(),
             workers_max,
             is_fork_safe,
+            linger_ns: nanoseconds("keep", keep)?.unwrap_or(u64::MAX),
         });
         Ok(ContextUse { client, id, is_released: AtomicBool::new(false) })
     }

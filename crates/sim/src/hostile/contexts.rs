@@ -19,8 +19,14 @@ pub(super) fn define_all(out: &mut Vec<u8>) {
 }
 
 fn define_context(context: ContextId, workers_max: u16, out: &mut Vec<u8>) {
-    let terms =
-        ContextTerms { context, workers_max, is_fork_safe: true, name: b"c", setup: b"code" };
+    let terms = ContextTerms {
+        context,
+        workers_max,
+        is_fork_safe: true,
+        linger_ns: 1_000_000,
+        name: b"c",
+        setup: b"code",
+    };
     terms.write(out);
 }
 

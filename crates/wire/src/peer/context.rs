@@ -12,6 +12,8 @@ pub struct ContextTerms<'a> {
     pub workers_max: u16,
     /// Processes can be forked from one in which it was set up.
     pub is_fork_safe: bool,
+    /// How long it is kept while nobody uses it.
+    pub linger_ns: u64,
     /// For messages.
     pub name: &'a [u8],
     /// What a process with it sets up.
@@ -27,7 +29,7 @@ impl<'a> ContextTerms<'a> {
         write_message(out, MessageKind::DefineContext, |out| {
             let safety = if self.is_fork_safe { FORK_SAFE } else { 0 };
             let word = u64::from(self.context.0) | (u64::from(self.workers_max) << 32) | safety;
-            put_words(out, [word]);
+            put_words(out, [word, self.linger_ns]);
             put_bytes(out, self.name);
             put_bytes(out, self.setup);
         })
@@ -40,11 +42,12 @@ impl<'a> ContextTerms<'a> {
     #[expect(clippy::cast_possible_truncation, reason = "fields of a packed word")]
     pub fn read(body: &'a [u8]) -> Result<Self, FrameError> {
         let mut reader = Reader::new(body);
-        let word = reader.word()?;
+        let [word, linger_ns] = reader.words()?;
         Ok(Self {
             context: ContextId(word as u32),
             workers_max: (word >> 32) as u16,
             is_fork_safe: word & FORK_SAFE != 0,
+            linger_ns,
             name: reader.sized_bytes()?,
             setup: reader.sized_bytes()?,
         })
@@ -115,6 +118,7 @@ mod tests {
             context: ContextId(u32::MAX),
             workers_max: u16::MAX,
             is_fork_safe: true,
+            linger_ns: u64::MAX,
             name: b"model",
             setup: b"code",
         };
@@ -141,13 +145,14 @@ mod tests {
             context: ContextId(1),
             workers_max: 2,
             is_fork_safe: true,
+            linger_ns: 3,
             name: b"m",
             setup: b"",
         };
         terms.write(&mut chunk);
         let golden = [
-            32, 0, 0, 0, 27, 0, 0, 0, 1, 0, 0, 0, 2, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, b'm', 0, 0,
-            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            40, 0, 0, 0, 27, 0, 0, 0, 1, 0, 0, 0, 2, 0, 1, 0, 3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0,
+            0, 0, 0, 0, b'm', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
         ];
         assert_eq!(chunk, golden);
     }

@@ -1,0 +1,45 @@
+"""Working directories of calls: made for one call, removed after it, and after the death of its worker."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+
+#: Folders of processes that are gone were looked for.
+_has_looked = False
+
+
+def make() -> str:
+    """Makes an empty folder for a call of this process."""
+    global _has_looked
+    parent = _parent()
+    if not _has_looked:
+        _has_looked = True
+        _remove_forsaken(parent)
+    return tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=parent)
+
+
+def remove(folder: str) -> None:
+    """Removes a call's folder; what cannot be removed is left to whoever looks next."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _parent() -> str:
+    path = os.path.join(tempfile.gettempdir(), f"gristmill-calls-{os.getuid()}")
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        status = os.lstat(path)
+        if status.st_uid != os.getuid() or status.st_mode & 0o170077 != 0o040000:
+            # Somebody else's, or open to somebody else: what is in it would be theirs to change.
+            return tempfile.mkdtemp(prefix="gristmill-calls-")
+    return path
+
+
+def _remove_forsaken(parent: str) -> None:
+    """Removes the folders of processes that have died during a call."""
+    for name in os.listdir(parent):
+        owner = name.partition("-")[0]
+        if owner.isdigit() and not os.path.exists(f"/proc/{owner}"):
+            remove(os.path.join(parent, name))
