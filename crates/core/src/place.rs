@@ -45,7 +45,9 @@ impl Core {
             self.ready.push_back(&mut self.tasks, 0, index);
             self.contexts.note_news();
         }
-        if !is_sent && (self.waiting_slots > 0 || self.is_deployment_due()) {
+        // Where there are contexts, children may wait for other workers than those that idle.
+        let is_doubtful = self.nested_ready > 0 && !self.contexts.is_empty();
+        if !is_sent && (self.waiting_slots > 0 || is_doubtful || self.is_deployment_due()) {
             // Perhaps no worker is left that could begin it.
             self.pump(port);
         } else if self.absent_slots > 0 {

@@ -282,7 +282,9 @@ impl Simulation {
     fn check_refusals(&self) {
         for entry in &self.world.ledger {
             let Some(id) = entry.id.filter(|_| !entry.is_released) else { continue };
-            if let Some(Outcome::StartFailed(failure)) = self.core.outcome(id) {
+            if let Some(Outcome::StartFailed(failure) | Outcome::ContextFailed(failure)) =
+                self.core.outcome(id)
+            {
                 let is_its = [ContextId(0), entry.context].map(why).contains(&failure.text);
                 assert!(is_its, "a task in {} is refused as {}", entry.context, failure.text);
             }

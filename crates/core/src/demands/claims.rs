@@ -114,6 +114,7 @@ impl Core {
         }
         // Several workers may have nothing to do now.
         self.has_fresh = true;
+        self.contexts.note_news();
     }
 }
 

@@ -64,13 +64,25 @@ impl Core {
         places >= usize::from(self.demand(index).places())
     }
 
-    /// Whether the first one could have its places, if those who have them gave way. Who waits in the others may wait for
-    /// what would have to run in these.
+    /// Whether one gathers, or could if those who have the places gave way. Who waits in the others may wait for what would
+    /// have to run in these.
     pub(crate) fn could_gather(&self) -> bool {
-        let Some(first) = self.demands.queue.first() else { return false };
         let in_use = usize::from(self.config.workers) + self.wanted_spares() as usize;
         let free = self.slots[..in_use].iter().filter(|slot| slot.waiting == 0).count();
-        free >= usize::from(self.demand(first).places())
+        let mut short = Kinds::default();
+        let mut waiting = self.demands.queue.iter(&self.tasks).take(LOOKS_MAX);
+        let can_run = |index| {
+            let demand = self.demand(index);
+            let kinds = Kinds::of(&demand);
+            let has_all = free >= usize::from(demand.places())
+                && self.demands.claims.find(&demand, std::iter::empty()).is_some();
+            if short.meets(kinds) {
+                return false;
+            }
+            short.add(kinds);
+            has_all
+        };
+        self.demands.first != NONE || waiting.any(can_run)
     }
 
     /// The slots whose places a task has.

@@ -570,3 +570,15 @@ fn where_memory_is_short_the_context_goes_that_was_used_longest_ago() {
     assert_eq!(engine.port.unloaded, [OTHER], "a task uses the other one");
     run_all(&mut engine, &[held, third]);
 }
+
+#[test]
+fn a_plain_task_does_not_wait_behind_children_that_lack_a_context() {
+    let mut engine = with_contexts(2);
+    let parent = submit_in(&mut engine, MODEL);
+    settle(&mut engine);
+    engine.start(parent);
+    let children: Vec<_> = (0..4).map(|_| child_of(&mut engine, parent, MODEL)).collect();
+    assert!(!engine.is_sent(children[3]), "they wait for the worker that their parent has");
+    let plain = engine.submit();
+    assert!(engine.is_sent(plain), "the other one idles");
+}
