@@ -136,8 +136,11 @@ def _umask() -> int:
     return 0o022
 
 
-def enter(description: bytes) -> dict[str, Any]:
-    """Makes this process's world that of the caller; gives the rest of the description."""
+def enter(description: bytes, is_bare: bool = False) -> dict[str, Any]:
+    """Makes this process's world that of the caller; gives the rest of the description.
+
+    :param is_bare: nothing is imported that the caller wants preloaded: it has packages of its own.
+    """
     world: dict[str, Any] = load(description)
     is_node = "GRISTMILL_NODE_THREADS" in os.environ
     # On another node what the caller imports from may be elsewhere: where this interpreter finds things counts as well.
@@ -150,7 +153,7 @@ def enter(description: bytes) -> dict[str, Any]:
         warnings.warn(f"the caller's locale is not available here: {error}", stacklevel=1)
     filters = [_load_filter(one) for one in world["warnings"]]
     warnings.filters[:] = [one for one in filters if one is not None]  # type: ignore[index]
-    world["threads_by"] = _threads.import_all(world["preload"])
+    world["threads_by"] = None if is_bare else _threads.import_all(world["preload"])
     return world
 
 

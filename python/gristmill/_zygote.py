@@ -55,7 +55,7 @@ def main() -> None:
         slot, epoch = map(int, names[0].split("."))
         description = _read_all(6)
         context = _take(7) if has_context else b""
-        world = _world.enter(description)
+        world = _world.enter(description, _is_bare(context))
         keeper = int(os.environ["GRISTMILL_KEEPER"])
         _native.become_a_worker(keeper, os.getppid(), None, [3, 4, 5, 6])
         _world.settle(world)
@@ -64,7 +64,7 @@ def main() -> None:
         _work((slot, epoch), (3, 4, 5), world, cores, lambda: None)
     description = _read_all(7)
     context = _take(8) if has_context else b""
-    world = _world.enter(description)
+    world = _world.enter(description, _is_bare(context))
     if _NODE in os.environ:
         signal(SIGTERM, SIG_IGN)  # workers are forked deaf, and choose for themselves
     if context:
@@ -129,6 +129,15 @@ def _work(
         _tear_down()
         _flush()
         os._exit(code)
+
+
+def _is_bare(context: bytes) -> bool:
+    """Whether this process is to have packages of its own."""
+    if not context:
+        return False
+    from gristmill._context import held
+
+    return held.has_environment(context)
 
 
 def _set_up(context: bytes, description: bytes) -> None:

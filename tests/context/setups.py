@@ -55,6 +55,13 @@ def word(text: str) -> dict[str, str]:
     return {"word": text}
 
 
+def load_grain() -> dict[str, str]:
+    """Leaves behind which version of a package it found."""
+    import grain  # type: ignore[import-not-found]
+
+    return {"version": grain.version}
+
+
 #: Contexts that workers find when they import this module.
 hello = Context(word, "hello")
 goodbye = Context(word, "goodbye")

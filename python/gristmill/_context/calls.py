@@ -140,7 +140,7 @@ def main() -> None:
 
     writer = int(sys.argv[2])
     world, description, definition, pickled = _world.load(sys.stdin.buffer.read())
-    _world.enter(world)
+    _world.enter(world, held.has_environment(description))
 
     def call() -> Any:
         held.set_up(_as_memory(description), world)
@@ -159,8 +159,8 @@ def _as_memory(description: bytes) -> bytes:
     from gristmill._context import held
 
     key, told = description[: held.KEY_SIZE], description[held.KEY_SIZE :]
-    *rest, _, _, _ = _world.load(told)
-    return key + _world.dump((*rest, "direct", "memory", False))
+    *rest, _, _, _, environment = _world.load(told)
+    return key + _world.dump((*rest, "direct", "memory", False, environment))
 
 
 def _answer(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:

@@ -6,13 +6,14 @@ Distributing, and Retaining Reusable Context in Workflow Systems", section 3.
 
 from __future__ import annotations
 
+import os
 import sys
 import weakref
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gristmill import _functions, _pickling, _world
-from gristmill._context import held
+from gristmill._context import held, packages
 from gristmill._errors import ContextError, UnpicklableError
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ class Context:
     :param setup: called with ``args`` before the first call; returns a dict of names to objects, or ``None``. A
         generator function yields that dict instead, and what follows the ``yield`` runs when the context is not needed
         any more.
+    :param environment: packages to import from instead of the caller's: the folder of a virtual environment, of one
+        made by uv or by conda, for the same version of Python, or an image of one (``gristmill env pack``), which each
+        node opens once. On nodes it is found under the same path.
     :param name: what the context is called in messages; the setup's name if not given.
     :param preload: names of modules that are imported before the setup is called.
     :param slots: workers that have the context at the same time, at most; as many as there are calls for if not given.
@@ -104,6 +108,7 @@ class Context:
         "_place",
         "_uses",
         "args",
+        "environment",
         "fork",
         "keep",
         "mode",
@@ -121,6 +126,7 @@ class Context:
         setup: Callable[..., Any],
         /,
         *args: Any,
+        environment: str | os.PathLike[str] | None = None,
         name: str | None = None,
         preload: Sequence[str] = (),
         slots: int | None = None,
@@ -147,6 +153,7 @@ class Context:
             raise ValueError(f"keep must be a number of seconds, not {keep!r}")
         self.setup = setup
         self.args = args
+        self.environment = environment
         self.name: str = name or _name_of(setup)
         self.preload = tuple(preload)
         self.slots = slots
@@ -266,13 +273,14 @@ class Context:
     def _describe(self) -> bytes:
         """What a worker's process is told of the context, but its key."""
         options = (self.preload, self.timeout, self.mode, self.reuse, self.own_folder)
+        environment = packages.describe(self.environment)
         setup = _functions.definition(self.setup)
         try:
             args = _pickling.dump_value(self.args, is_for_task=True)
         except UnpicklableError as error:
             text = f"the arguments of the setup of context {self.name!r} cannot be sent: {error}"
             raise UnpicklableError(text) from error
-        return _world.dump((self.name, self._place, setup, args, *options))
+        return _world.dump((self.name, self._place, setup, args, *options, environment))
 
     def _use(self, executor: Executor) -> _native.ContextUse:
         """Called by the engine with the first task that names the context."""

@@ -7,6 +7,7 @@ import inspect
 import os
 
 from gristmill import _functions, _threads, _unpickling, _world
+from gristmill._context import packages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,14 +70,23 @@ class Held:
 _held: Held | None = None
 
 
+def has_environment(description: bytes) -> bool:
+    """Whether the context that a description names has packages of its own."""
+    return bool(description) and _world.load(description[KEY_SIZE:])[-1] is not None
+
+
 def set_up(description: bytes, world: bytes) -> None:
     """Sets up the context that a description names; raises whatever that raises. ``world`` is the caller's."""
     global _held
     key, told = description[:KEY_SIZE], description[KEY_SIZE:]
-    name, place, setup, args, preload, timeout, mode, reuse, own_folder = _world.load(told)
+    name, place, setup, args, preload, timeout, mode, reuse, own_folder, environment = _world.load(
+        told
+    )
     new = Held(name, key, place)
     if reuse == "memory":
         with _time_limit(timeout):
+            if environment is not None:
+                packages.enter(environment)
             _threads.import_all(preload)
             new.begin(_functions.load(setup), _unpickling.load(args, {}))
     if reuse != "memory" or mode == "fork" or own_folder:

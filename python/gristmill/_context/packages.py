@@ -1,0 +1,72 @@
+"""A context's environment: a folder of packages, or an image of one, in the place of those that the caller has."""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gristmill._images.opening import Opened
+
+#: Where an environment has what it imports from.
+_PACKAGES = os.path.join(
+    "lib", f"python{sys.version_info[0]}.{sys.version_info[1]}", "site-packages"
+)
+#: The image that this process imports from.
+_opened: Opened | None = None
+
+
+def describe(environment: str | os.PathLike[str] | None) -> tuple[str, str] | None:
+    """Names an environment to workers: its path, and the digest of the image that it is, or nothing.
+
+    Raises ``ValueError`` if it is no environment for this interpreter, or is not there.
+    """
+    if environment is None:
+        return None
+    path = os.path.abspath(os.fspath(environment))
+    if os.path.isdir(path):
+        _packages_of(path)
+        return path, ""
+    if not os.path.exists(path):
+        raise ValueError(f"the environment {path} is not there")
+    from gristmill import _native
+
+    return path, _native.image_digest(path)
+
+
+def enter(described: tuple[str, str]) -> None:
+    """Has this process import from an environment, and programs that it starts be found there.
+
+    Raises ``ImageError`` for an image that cannot be opened, ``ValueError`` for what is no environment.
+    """
+    global _opened
+    # What is needed of the caller's packages is loaded from there; all else comes from the environment.
+    import cloudpickle  # noqa: F401
+
+    from gristmill import _pickling, _remote  # noqa: F401
+
+    path, digest = described
+    if digest:
+        from gristmill._images.opening import open_image
+
+        _opened = open_image(path, digest)
+        path = _opened.folder
+    packages = _packages_of(path)
+    sys.path[:] = [entry for entry in sys.path if not _is_of_callers(entry)]
+    site.addsitedir(packages)
+    os.environ["PATH"] = os.path.join(path, "bin") + os.pathsep + os.environ.get("PATH", "")
+    os.environ["VIRTUAL_ENV"] = path
+
+
+def _packages_of(path: str) -> str:
+    packages = os.path.join(path, _PACKAGES)
+    if not os.path.isdir(packages):
+        version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        raise ValueError(f"{path} is no environment of Python {version}: it has no {_PACKAGES}")
+    return packages
+
+
+def _is_of_callers(entry: str) -> bool:
+    return os.path.basename(entry) in ("site-packages", "dist-packages")

@@ -1,0 +1,100 @@
+"""Contexts with packages of their own: folders and images of environments."""
+
+from __future__ import annotations
+
+import os
+import sys
+import venv
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gristmill import Context, ContextError, Executor
+from gristmill._images import build
+from gristmill._images.recipe import Recipe
+
+from setups import load_grain
+
+MakeEnvironment = Callable[[str], Path]
+
+
+@pytest.fixture
+def make_environment(tmp_path: Path) -> MakeEnvironment:
+    """Makes environments with a package ``grain`` of some version."""
+
+    def make(version: str) -> Path:
+        path = tmp_path / f"env-{version}"
+        venv.create(path, symlinks=True, with_pip=False)
+        name = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+        package = path / "lib" / name / "site-packages" / "grain.py"
+        package.write_text(f"version = {version!r}\n")
+        return path
+
+    return make
+
+
+def test_two_contexts_have_two_versions_of_one_package(
+    executor: Executor, make_environment: MakeEnvironment
+) -> None:
+    for version in ("1", "2"):
+        environment = make_environment(version)
+        context = Context(load_grain, environment=environment)
+        options = executor.options(context=context)
+        assert options.submit(lambda context=context: context["version"]).result() == version
+        assert options.submit(load_grain).result() == {"version": version}
+        assert options.submit(os.getenv, "VIRTUAL_ENV").result() == str(environment)
+    with pytest.raises(ImportError):
+        executor.submit(load_grain).result()
+
+
+def test_a_context_imports_from_an_image(
+    executor: Executor,
+    make_environment: MakeEnvironment,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GRISTMILL_LOCAL_DIR", str(tmp_path))
+    image = build.build(Recipe(str(make_environment("3"))), "tar", str(tmp_path / "cache"))
+    context = Context(load_grain, environment=image.path, mode="fork")
+    options = executor.options(context=context)
+    assert options.submit(lambda: context["version"]).result() == "3"
+
+
+def test_a_package_that_an_environment_lacks_is_named(
+    executor: Executor, make_environment: MakeEnvironment
+) -> None:
+    def load_more() -> None:
+        import hypothesis  # noqa: F401 - which the caller has
+
+    context = Context(load_more, environment=make_environment("1"), name="model")
+    with pytest.raises(ContextError, match=r'(?s)"model" failed.*No module named .hypothesis'):
+        executor.options(context=context).submit(abs, -1).result()
+
+
+def test_an_image_that_was_altered_is_not_used(
+    executor: Executor,
+    make_environment: MakeEnvironment,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GRISTMILL_LOCAL_DIR", str(tmp_path))
+    image = build.build(Recipe(str(make_environment("3"))), "tar", str(tmp_path / "cache"))
+    context = Context(load_grain, environment=image.path, name="model")
+    assert context.key
+    with open(image.path, "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        last = file.read(1)
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([last[0] ^ 1]))
+    with pytest.raises(ContextError, match=r'(?s)"model" failed.*AlteredImage'):
+        executor.options(context=context).submit(abs, -1).result()
+
+
+def test_what_is_no_environment_is_refused_when_it_is_used_first(
+    executor: Executor, tmp_path: Path
+) -> None:
+    for path, text in ((tmp_path, "is no environment of Python"), (tmp_path / "no", "not there")):
+        context = Context(load_grain, environment=path)
+        with pytest.raises(ValueError, match=text):
+            executor.options(context=context).submit(abs, -1)
