@@ -341,7 +341,17 @@ class TaskOptions(_native.Options):
             _check_context(context, values[-1])
         self._executor = executor
         self._values = values
+        self._context = context
         self._set(executor, values, context)
+
+    def _for_tasks(self) -> tuple[Any, ...]:
+        """What goes to a task that submits tasks with these options."""
+        if self._context is not None:
+            raise TypeError(
+                f"options with a context ({self._context.name!r}) cannot be sent to a task: tasks that tasks submit "
+                "cannot name one"
+            )
+        return self._values
 
     def map(
         self,

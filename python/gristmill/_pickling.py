@@ -83,7 +83,7 @@ def handle_of(obj: Any) -> Any:
 
         if isinstance(obj, _native.Engine):
             return _nested._received, ()
-        return _nested.NestedOptions, obj._values  # type: ignore[attr-defined]
+        return _nested.NestedOptions, obj._for_tasks()  # type: ignore[attr-defined]
     nested = sys.modules.get("gristmill._nested")
     if nested is not None:
         if type(obj) is nested.NestedExecutor:
