@@ -289,7 +289,8 @@ class Context:
             key = self.key
             description = key + self._description
             workers = self.slots or _WORKERS_MAX
-            use = executor._define_context(self.name, description, workers, self.fork, self.keep)
+            terms = (workers, self.fork, self.keep)
+            use = executor._define_context(self.name, description, terms)
             self._uses[executor] = use
         return use
 

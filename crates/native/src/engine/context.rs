@@ -73,16 +73,16 @@ fn seconds(ns: u64) -> f64 {
 
 #[pymethods]
 impl Engine {
-    /// Makes a context known; called by `gristmill.Context`.
+    /// Makes a context known; called by `gristmill.Context`, with how many workers may have it, whether forks of one are safe,
+    /// and for how many seconds it is kept while nobody uses it.
     fn _define_context(
         &self,
         py: Python<'_>,
         name: &str,
         setup: &Bound<'_, PyBytes>,
-        workers_max: u16,
-        is_fork_safe: bool,
-        keep: Option<f64>,
+        terms: (u16, bool, Option<f64>),
     ) -> PyResult<ContextUse> {
+        let (workers_max, is_fork_safe, keep) = terms;
         let client = Arc::clone(self.running_client(py)?);
         let id = client.define_context(ContextDefinition {
             name: name.into(),
