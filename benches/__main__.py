@@ -15,19 +15,21 @@ from typing import Any, TextIO
 from benches import adapters, descent, machine
 from benches.adapters.gristmill_engine import build_info
 from benches.model import Block, Row, Settings
-from benches.rows import ROWS
+from benches.rows import GROUPS, ROWS
 from benches.table import Verdict, quantity, render, verdict
 
-PEERS_FILE = machine.ROOT / "requirements" / "peers.txt"
+#: What the peers are, and what the rows of contexts run.
+PEERS_FILES = [machine.ROOT / "requirements" / f"{name}.txt" for name in ("peers", "contexts")]
 
 
 class Bench:
     """One run: its settings, the peers that take part, the file of raw series."""
 
-    def __init__(self, settings: Settings, against: list[str], log: TextIO) -> None:
+    def __init__(self, settings: Settings, against: list[str], log: TextIO, path: Path) -> None:
         self.settings = settings
         self.against = against
         self.log = log
+        self.path = path
 
     def write(self, kind: str, **fields: Any) -> None:
         """Appends one JSON line."""
@@ -55,6 +57,9 @@ class Bench:
                 places += [(other, "*"), (other, line.reference)]
             reasons = [missing[place] for place in places if place in missing]
             verdicts.append(verdict(line, series, row.unit, reasons[0] if reasons else "no series"))
+        chart = self.path.with_name(f"{self.path.stem}-{row.key}.svg")
+        if row.draw(series, chart):
+            print(f"{row.key}: drawn in {chart}", file=sys.stderr)
         return verdicts
 
     def block(self, row: Row, block: Block) -> dict[str, Any]:
@@ -95,10 +100,12 @@ def main() -> int:
     """Parses the command line, measures, prints."""
     options = arguments()
     if options.list:
-        print("\n".join(f"{row.key:10}{row.title}" for row in ROWS.values()))
+        print("\n".join(f"{row.key:16}{row.title}" for row in ROWS.values()))
+        print("\n".join(f"{name:16}{', '.join(keys)}" for name, keys in GROUPS.items()))
         return 0
     if options.peers:
-        install = [sys.executable, "-m", "pip", "install", "--quiet", "-r", str(PEERS_FILE)]
+        install = [sys.executable, "-m", "pip", "install", "--quiet"]
+        install += [word for file in PEERS_FILES for word in ("-r", str(file))]
         subprocess.run(install, check=True)
     refusal = refused(options.ours)
     if refusal:
@@ -114,7 +121,7 @@ def main() -> int:
     verdicts: list[Verdict] = []
     load = machine.disturbance()["load_1_min"]
     with path.open("w", encoding="utf-8") as log:
-        bench = Bench(settings, options.against, log)
+        bench = Bench(settings, options.against, log, path)
         versions = {key: engine.version() for key, engine in adapters.ENGINES.items()}
         bench.write(
             "run",
@@ -153,7 +160,9 @@ def main() -> int:
 def arguments() -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__)
-    parser.add_argument("rows", nargs="*", metavar="ROW", help="rows to measure; all by default")
+    parser.add_argument(
+        "rows", nargs="*", metavar="ROW", help="rows or groups of rows to measure; all by default"
+    )
     parser.add_argument("--peers", action="store_true", help="install the peers first")
     parser.add_argument("--quick", action="store_true", help="short samples")
     parser.add_argument("--list", action="store_true", help="list the rows")
@@ -171,6 +180,7 @@ def arguments() -> argparse.Namespace:
         help="engine that stands in for ours, to try the harness",
     )
     options = parser.parse_args()
+    options.rows = [one for key in options.rows for one in GROUPS.get(key, (key,))]
     unknown = [key for key in options.rows if key not in ROWS]
     unknown += [key for key in options.against if key and key not in adapters.PEERS]
     if unknown:

@@ -8,6 +8,7 @@ process, so that no engine inherits the threads, memory or garbage of another. A
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 Better = Literal["higher", "lower"]
@@ -119,3 +120,7 @@ class Row(ABC):
     @abstractmethod
     def measure(self, block: str, settings: Settings) -> Recording:
         """Measures one block; runs in its process."""
+
+    def draw(self, series: Mapping[tuple[str, str], Sequence[float]], path: Path) -> bool:
+        """Draws the row's series, by block and key, into a file; returns whether there is something to see."""
+        return False

@@ -43,3 +43,12 @@ def spin(seconds: float) -> None:
 def hold(fifo: str) -> None:
     """Holds its worker, asleep, until somebody opens the named pipe `fifo` for writing."""
     os.close(os.open(fifo, os.O_RDONLY))
+
+
+def add(left: int, right: int) -> int:
+    """Adds two numbers."""
+    return left + right
+
+
+def nothing() -> None:
+    """Sets nothing up."""

@@ -4,6 +4,11 @@ from benches.model import Row
 from benches.rows.apps import AppChainRow, AppsRow, ObjectsRow, OnThreadsRow, UnderParslRow
 from benches.rows.bag import BagRow
 from benches.rows.broadcast import BroadcastRow
+from benches.rows.context_calls import ContextCallRow, ReforkRow
+from benches.rows.context_chemistry import ChemistryRow
+from benches.rows.context_inference import InferenceRow
+from benches.rows.context_starts import ContextStartRow
+from benches.rows.context_sweeps import SweepsRow
 from benches.rows.echo import EchoRow, ViewsRow
 from benches.rows.graph import ChainRow, FanRow
 from benches.rows.latency import HotRow, SilenceRow
@@ -51,5 +56,16 @@ ROWS: dict[str, Row] = {
         LossRow(),
         FibonacciRow(),
         BroadcastRow(),
+        ContextCallRow(),
+        ContextStartRow(),
+        ReforkRow(),
+        InferenceRow(),
+        SweepsRow(),
+        ChemistryRow(),
     )
+}
+
+#: Rows that are measured together under one name.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "contexts": tuple(key for key in ROWS if key.startswith("context-")),
 }

@@ -30,15 +30,21 @@ class ReplaceRow(ContestRow):
     moonshot = Goal(3e-3)
 
     def side(self, settings: Settings, key: str, engine: Engine, recording: Recording) -> Measure:
-        def sample() -> dict[str, float]:
-            with held(engine):
-                victim = engine.result(engine.submit(pid))
-                start = perf_counter()
-                os.kill(victim, signal.SIGKILL)
-                successor(engine, victim)
-                return {key: perf_counter() - start}
+        return replaced(key, engine)
 
-        return sample
+
+def replaced(key: str, engine: Engine) -> Measure:
+    """Makes a side that kills one worker while the other is held."""
+
+    def sample() -> dict[str, float]:
+        with held(engine):
+            victim = engine.result(engine.submit(pid))
+            start = perf_counter()
+            os.kill(victim, signal.SIGKILL)
+            successor(engine, victim)
+            return {key: perf_counter() - start}
+
+    return sample
 
 
 def successor(engine: Engine, victim: int) -> int:

@@ -1,0 +1,150 @@
+"""What a call in a context costs beside a call without one, and a worker of a context that was killed."""
+
+from typing import Any
+
+from benches import adapters
+from benches.contexts import environment, resnet
+from benches.contexts.levels import Level
+from benches.harness import Measure, alternate, cost, opened, sized
+from benches.model import Block, Goal, Line, Recording, Row, Settings
+from benches.rows.replace import replaced
+from benches.work import add, nothing, pid
+
+ADDITIONS, ANEW = "additions", "anew"
+#: Calls of a sample of level 1, where each takes a hundred milliseconds.
+ANEW_CALLS = 2
+LIGHT, HEAVY = "light", "resnet"
+#: Where the figures stood in the paper: table 2, an addition as an invocation.
+PAPER = "(paper: 2,520 us)"
+
+
+class ContextCallRow(Row):
+    """Additions as local calls, as plain tasks, and as tasks in a context at levels 1 and 3."""
+
+    key = "context-call"
+    title = "addition as an invocation in a context"
+    unit = "s"
+
+    def blocks(self, settings: Settings) -> list[Block]:
+        # Apart: the interpreters of L1 would take the cores from workers that watch for their next call.
+        return [Block(ADDITIONS), Block(ANEW)]
+
+    def lines(self) -> list[Line]:
+        return [
+            Line(
+                self.title,
+                ADDITIONS,
+                "lower",
+                "L3",
+                "plain",
+                "hot call without a context",
+                must=Goal(1.3, "ratio"),
+                moonshot=Goal(1.05, "ratio"),
+            ),
+            Line(f"{self.title} {PAPER}", ADDITIONS, "lower", "L3", must=Goal(10e-6)),
+            Line(
+                "addition as a task that sets its context up anew (L1)",
+                ANEW,
+                "lower",
+                "L1",
+                "L3",
+                "as an invocation",
+                ADDITIONS,
+            ),
+            Line("addition as a local call", ADDITIONS, "lower", "local"),
+        ]
+
+    def measure(self, block: str, settings: Settings) -> Recording:
+        recording = Recording(parameters={"workers": 1})
+        if block == ANEW:
+            anew = Level(settings, "L1", nothing)
+            with opened(anew.engine):
+                again = calls(anew.submit, anew.engine.result)
+                again(1)
+                recording.add(self.unit, alternate(settings, cost("L1", again, ANEW_CALLS)))
+            return recording
+        kept = Level(settings, "L3", nothing)
+        plain = adapters.ours(settings.ours, 1)
+        with opened(plain, kept.engine):
+            runs = {
+                "L3": calls(kept.submit, kept.engine.result),
+                "plain": calls(plain.submit, plain.result),
+                "local": locally,
+            }
+            recording.parameters["calls"] = {key: sized(settings, run) for key, run in runs.items()}
+            measures = [
+                warmed(key, run, recording.parameters["calls"][key]) for key, run in runs.items()
+            ]
+            recording.add(self.unit, alternate(settings, *measures))
+        return recording
+
+
+def calls(submit: Any, result: Any) -> Any:
+    """Makes a run of additions, each waited for."""
+
+    def run(count: int) -> None:
+        for number in range(count):
+            result(submit(add, number, number))
+
+    return run
+
+
+def locally(count: int) -> None:
+    """Runs additions here."""
+    for number in range(count):
+        add(number, number)
+
+
+def warmed(key: str, run: Any, count: int) -> Measure:
+    """Makes a side that costs an operation of a worker that is awake."""
+    measure = cost(key, run, count)
+
+    def sample() -> dict[str, float]:
+        run(50)
+        return dict(measure())
+
+    return sample
+
+
+class ReforkRow(Row):
+    """From the SIGKILL of a context's worker to the next result of a worker forked in its place.
+
+    As in the row `replace`, the other worker is held, so that the result can only be the successor's.
+    """
+
+    key = "context-refork"
+    title = "worker of a context replaced after SIGKILL"
+    unit = "s"
+
+    def blocks(self, settings: Settings) -> list[Block]:
+        return [Block(LIGHT), Block(HEAVY)]
+
+    def lines(self) -> list[Line]:
+        contexts = {LIGHT: "an empty context", HEAVY: "ResNet-50"}
+        return [
+            Line(
+                f"{self.title}, {contexts[block]}",
+                block,
+                "lower",
+                reference="plain",
+                reference_name="worker without a context",
+                must=Goal(15e-3),
+                moonshot=Goal(4e-3),
+            )
+            for block in (LIGHT, HEAVY)
+        ]
+
+    def measure(self, block: str, settings: Settings) -> Recording:
+        setup: Any = (nothing,)
+        if block == HEAVY:
+            environment.needed("onnx", "onnxruntime")
+            setup = (resnet.opened, str(resnet.file()))
+        ours = Level(settings, "L3", *setup, workers=2)
+        plain = adapters.ours(settings.ours, 2)
+        with opened(plain, ours.engine):
+            ours.call(pid)
+            measures = [replaced("ours", ours.inside), replaced("plain", plain)]
+            series = alternate(settings, *measures)
+            recording = Recording(parameters={"workers": 2, "memory": ours.report().memory})
+        recording.add(self.unit, series)
+        return recording
