@@ -7,6 +7,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from benches.model import Unavailable
@@ -46,9 +47,9 @@ def imported(names: Sequence[str]) -> dict[str, Any]:
     return {name: importlib.import_module(name) for name in names}
 
 
-def files() -> Iterator[str]:
-    """Names every file of this environment."""
-    for folder, _, names in os.walk(sysconfig.get_path("purelib")):
+def files(below: Path | None = None) -> Iterator[str]:
+    """Names every file below a folder; of this environment if none is given."""
+    for folder, _, names in os.walk(below or sysconfig.get_path("purelib")):
         yield from (os.path.join(folder, name) for name in names)
 
 

@@ -6,6 +6,7 @@ from benches.rows.bag import BagRow
 from benches.rows.broadcast import BroadcastRow
 from benches.rows.context_calls import ContextCallRow, ReforkRow
 from benches.rows.context_chemistry import ChemistryRow
+from benches.rows.context_import import SharedImportRow
 from benches.rows.context_inference import InferenceRow
 from benches.rows.context_starts import ContextStartRow
 from benches.rows.context_sweeps import SweepsRow
@@ -61,6 +62,7 @@ ROWS: dict[str, Row] = {
         ReforkRow(),
         InferenceRow(),
         SweepsRow(),
+        SharedImportRow(),
         ChemistryRow(),
     )
 }
