@@ -1,7 +1,9 @@
 """A heavy environment: what the first worker with a context costs, the second, and a call."""
 
 import os
-from time import perf_counter
+from functools import partial
+from statistics import median
+from time import perf_counter, sleep
 
 from benches.contexts import environment
 from benches.contexts.levels import Level
@@ -11,8 +13,9 @@ from benches.rows.replace import held, successor
 from benches.work import noop
 
 STARTS, ANEW = "starts", "anew"
-#: Calls of which one is the invocation of a sample; those before it wake the worker.
+#: Calls of a sample, of which the median counts.
 INVOCATIONS = 200
+PAUSE_S = 0.5
 
 
 class ContextStartRow(Row):
@@ -44,6 +47,7 @@ class ContextStartRow(Row):
                 must=Goal(50e-3),
                 moonshot=Goal(10e-3),
             ),
+            Line(f"{self.title}, the same half a second later", STARTS, "lower", "later"),
             Line(f"{self.title}, L3 invocation", STARTS, "lower", "invocation"),
         ]
 
@@ -56,14 +60,15 @@ class ContextStartRow(Row):
             parameters={"workers": 2, "distributions": count, "imported": environment.HEAVY}
         )
         if block == STARTS:
-            recording.add(self.unit, alternate(settings, lambda: starts(settings)))
+            sides: list[Measure] = [partial(starts, settings), partial(later, settings)]
+            recording.add(self.unit, alternate(settings, *sides))
             return recording
         level = Level(settings, "L2", environment.imported, environment.HEAVY)
         with opened(level.engine):
             paths = list(environment.files())
             level.call(noop, 0)
-            sides = [first("hot", level, []), first("cold", level, paths)]
-            recording.add(self.unit, alternate(settings, *sides))
+            anew = [first("hot", level, []), first("cold", level, paths)]
+            recording.add(self.unit, alternate(settings, *anew))
         recording.parameters["files"] = len(paths)
         return recording
 
@@ -85,16 +90,30 @@ def starts(settings: Settings) -> dict[str, float]:
     level = Level(settings, "L3", environment.imported, environment.HEAVY, workers=2)
     with opened(level.engine):
         start = perf_counter()
-        first_pid = level.call(os.getpid)
+        there = level.call(os.getpid)
         library = perf_counter() - start
-        inside = level.inside
-        with held(inside):
-            start = perf_counter()
-            successor(inside, first_pid)
-            second = perf_counter() - start
+        second = beside(level, there)
         took = []
         for number in range(INVOCATIONS):
             start = perf_counter()
             level.call(noop, number)
             took.append(perf_counter() - start)
-    return {"library": library, "second": second, "invocation": sorted(took)[INVOCATIONS // 2]}
+    return {"library": library, "second": second, "invocation": median(took)}
+
+
+def later(settings: Settings) -> dict[str, float]:
+    """Starts the second worker when whatever the first one's start has left to do is done."""
+    level = Level(settings, "L3", environment.imported, environment.HEAVY, workers=2)
+    with opened(level.engine):
+        there = level.call(os.getpid)
+        sleep(PAUSE_S)
+        return {"later": beside(level, there)}
+
+
+def beside(level: Level, there: int) -> float:
+    """Times the first result of a worker beside the one that is there, which is held."""
+    inside = level.inside
+    with held(inside):
+        start = perf_counter()
+        successor(inside, there)
+        return perf_counter() - start
