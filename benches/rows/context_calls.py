@@ -1,5 +1,9 @@
 """What a call in a context costs beside a call without one, and a worker of a context that was killed."""
 
+from collections.abc import Callable
+from functools import partial
+from statistics import fmean, median
+from time import perf_counter
 from typing import Any
 
 from benches import adapters
@@ -7,6 +11,7 @@ from benches.contexts import environment, resnet
 from benches.contexts.levels import Level
 from benches.harness import Measure, alternate, cost, opened, sized
 from benches.model import Block, Goal, Line, Recording, Row, Settings
+from benches.rows.latency import WARM_CALLS
 from benches.rows.replace import replaced
 from benches.work import add, nothing, pid
 
@@ -30,6 +35,7 @@ class ContextCallRow(Row):
         return [Block(ADDITIONS), Block(ANEW)]
 
     def lines(self) -> list[Line]:
+        hot = "hot call without a context"
         return [
             Line(
                 self.title,
@@ -37,11 +43,12 @@ class ContextCallRow(Row):
                 "lower",
                 "L3",
                 "plain",
-                "hot call without a context",
+                hot,
                 must=Goal(1.3, "ratio"),
                 moonshot=Goal(1.05, "ratio"),
             ),
             Line(f"{self.title} {PAPER}", ADDITIONS, "lower", "L3", must=Goal(10e-6)),
+            Line(f"{self.title}, mean", ADDITIONS, "lower", "L3 mean", "plain mean", hot),
             Line(
                 "addition as a task that sets its context up anew (L1)",
                 ANEW,
@@ -51,7 +58,7 @@ class ContextCallRow(Row):
                 "as an invocation",
                 ADDITIONS,
             ),
-            Line("addition as a local call", ADDITIONS, "lower", "local"),
+            Line("addition as a local call", ANEW, "lower", "local"),
         ]
 
     def measure(self, block: str, settings: Settings) -> Recording:
@@ -59,34 +66,35 @@ class ContextCallRow(Row):
         if block == ANEW:
             anew = Level(settings, "L1", nothing)
             with opened(anew.engine):
-                again = calls(anew.submit, anew.engine.result)
-                again(1)
-                recording.add(self.unit, alternate(settings, cost("L1", again, ANEW_CALLS)))
+                anew.call(add, 1, 2)
+                local = cost("local", locally, sized(settings, locally))
+                again = cost("L1", partial(calls, anew.submit, anew.engine.result), ANEW_CALLS)
+                recording.add(self.unit, alternate(settings, local, again))
             return recording
         kept = Level(settings, "L3", nothing)
         plain = adapters.ours(settings.ours, 1)
         with opened(plain, kept.engine):
             runs = {
-                "L3": calls(kept.submit, kept.engine.result),
-                "plain": calls(plain.submit, plain.result),
-                "local": locally,
+                "L3": partial(calls, kept.submit, kept.engine.result),
+                "plain": partial(calls, plain.submit, plain.result),
             }
-            recording.parameters["calls"] = {key: sized(settings, run) for key, run in runs.items()}
-            measures = [
-                warmed(key, run, recording.parameters["calls"][key]) for key, run in runs.items()
-            ]
-            recording.add(self.unit, alternate(settings, *measures))
+            counts = {key: sized(settings, run) for key, run in runs.items()}
+            sides = [warmed(key, run, counts[key]) for key, run in runs.items()]
+            recording.add(self.unit, alternate(settings, *sides))
+        recording.parameters["calls"] = counts
         return recording
 
 
-def calls(submit: Any, result: Any) -> Any:
-    """Makes a run of additions, each waited for."""
-
-    def run(count: int) -> None:
-        for number in range(count):
-            result(submit(add, number, number))
-
-    return run
+def calls(submit: Any, result: Any, count: int) -> list[float]:
+    """Runs additions, each waited for; returns the seconds of each, one reading of the clock included."""
+    took = []
+    before = perf_counter()
+    for number in range(count):
+        result(submit(add, number, number))
+        after = perf_counter()
+        took.append(after - before)
+        before = after
+    return took
 
 
 def locally(count: int) -> None:
@@ -95,13 +103,13 @@ def locally(count: int) -> None:
         add(number, number)
 
 
-def warmed(key: str, run: Any, count: int) -> Measure:
-    """Makes a side that costs an operation of a worker that is awake."""
-    measure = cost(key, run, count)
+def warmed(key: str, run: Callable[[int], list[float]], count: int) -> Measure:
+    """Makes a side of calls to a worker that is awake: their median, and their mean with whatever comes between."""
 
     def sample() -> dict[str, float]:
-        run(50)
-        return dict(measure())
+        run(WARM_CALLS)
+        took = run(count)
+        return {key: median(took), f"{key} mean": fmean(took)}
 
     return sample
 
