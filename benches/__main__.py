@@ -100,8 +100,8 @@ def main() -> int:
     """Parses the command line, measures, prints."""
     options = arguments()
     if options.list:
-        print("\n".join(f"{row.key:16}{row.title}" for row in ROWS.values()))
-        print("\n".join(f"{name:16}{', '.join(keys)}" for name, keys in GROUPS.items()))
+        print("\n".join(f"{row.key:19}{row.title}" for row in ROWS.values()))
+        print("\n".join(f"{name:19}{', '.join(keys)}" for name, keys in GROUPS.items()))
         return 0
     if options.peers:
         install = [sys.executable, "-m", "pip", "install", "--quiet"]
