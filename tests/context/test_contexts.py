@@ -216,3 +216,18 @@ def test_where_memory_is_short_the_context_goes_that_was_used_longest_ago(
         while len(log.pids("close")) < number:
             os.sched_yield()
         assert log.pids("close") == makers[:number]
+
+
+def test_a_forked_child_of_the_program_leaves_its_contexts_alone(
+    executor: Executor, log: Log
+) -> None:
+    context = Context(load, log)
+    options = executor.options(context=context)
+    assert options.submit(lambda: context["model"][3]).result() == 3
+    child = os.fork()
+    if child == 0:
+        context.release()
+        os._exit(0 if context.report(executor) is None else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert options.submit(lambda: context["model"][4]).result() == 4
+    assert len(log.pids("load")) == 1

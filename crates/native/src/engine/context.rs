@@ -16,6 +16,8 @@ pub struct ContextUse {
     client: Arc<Client>,
     id: ContextId,
     is_released: AtomicBool,
+    /// The process that made it, counted in forks: a forked child has none of the engine's.
+    generation: u32,
 }
 
 impl ContextUse {
@@ -26,8 +28,12 @@ impl ContextUse {
         (!self.is_released.load(Ordering::Relaxed)).then_some(self.id)
     }
 
+    fn is_orphan(&self) -> bool {
+        self.generation != crate::fork::generation()
+    }
+
     fn end(&self) {
-        if !self.is_released.swap(true, Ordering::Relaxed) {
+        if !self.is_orphan() && !self.is_released.swap(true, Ordering::Relaxed) {
             // as above
             self.client.forget_context(self.id);
         }
@@ -49,6 +55,9 @@ impl ContextUse {
 
     /// What it cost and was good for; `None` once nobody knows it any more.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        if self.is_orphan() {
+            return Ok(None);
+        }
         let Some(report) = self.client.context_report(self.id) else { return Ok(None) };
         let dict = PyDict::new(py);
         dict.set_item("name", &*report.name)?;
@@ -91,6 +100,7 @@ impl Engine {
             is_fork_safe,
             linger_ns: nanoseconds("keep", keep)?.unwrap_or(u64::MAX),
         });
-        Ok(ContextUse { client, id, is_released: AtomicBool::new(false) })
+        let generation = crate::fork::generation();
+        Ok(ContextUse { client, id, is_released: AtomicBool::new(false), generation })
     }
 }
