@@ -1,33 +1,28 @@
 //! The processes behind the slots: what the graph orders of them, and what the keeper tells of them.
 
+mod deaths;
 mod zygotes;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use gristmill_core::{Loss, LossCause, Progress, StartFailure};
+use gristmill_core::StartFailure;
 use gristmill_keeper::{
-    Commands, Event, Exit, ExitStatus, Program, WorkerKey, ZygoteEnd, kill_tree_leftovers,
-    memory_copy, send_signal, wait_for_end,
+    Commands, Event, ExitStatus, Program, WorkerKey, ZygoteEnd, memory_copy, send_signal,
 };
 use gristmill_wire::{ContextId, Epoch, Kind, SlotId};
 
 use crate::contexts::ContextDefinition;
 use crate::inner::Inner;
 use crate::lanes::{Lane, Order, next_epoch};
-use crate::outcome::cause_text;
 use crate::peers::{ContextTelling as _, LinkWork};
-use crate::port::call_progress;
-use zygotes::{SETUP_ALARM, Zygote, ZygoteState, Zygotes, is_final, obituary};
 pub use zygotes::{SETUP_EXIT_CODE, THREADED_EXIT_CODE};
+use zygotes::{Zygote, ZygoteState, Zygotes, is_final, obituary};
 
 /// The signal that makes a worker look whether it is to be interrupted.
 pub const INTERRUPT_SIGNAL: i32 = libc::SIGURG;
 /// The last argument of a process that has a context to set up: its description is the last of the descriptors.
 const CONTEXT_ARGUMENT: &[u8] = b"context";
-/// Keepers that may die in a row, with no worker ready in between, before the workers that they were starting count as
-/// failures to start: more than somebody kills at random, few enough to end soon where none can live.
-const KEEPERS_LOST_MAX: u32 = 20;
 /// How long workers may take to leave at the end before they are killed.
 pub(crate) const LEAVE_GRACE: Duration = Duration::from_secs(5);
 
@@ -373,94 +368,6 @@ impl Inner {
         let text = obituary(end, name, &self.tree.interpreter(), stderr_tail);
         for worker in waiting {
             self.fail_start(worker.slot, text.clone(), !was_ready && is_final(end));
-        }
-    }
-
-    /// A worker is dead and reaped: its last answers are taken in, then the graph is told.
-    fn worker_exited(&mut self, exit: &Exit) {
-        if self.lane_of(exit.worker).is_none() {
-            return;
-        }
-        let cause = match exit.status {
-            ExitStatus::Code(code) => LossCause::Exit(code),
-            ExitStatus::Signal { signal, .. } => LossCause::Signal(signal),
-            ExitStatus::Unknown => LossCause::Stalled,
-        };
-        let detail = String::from_utf8_lossy(&exit.stderr_tail).into_owned();
-        self.bury(exit.worker.slot, cause, exit.oom, detail);
-    }
-
-    fn bury(&mut self, slot: SlotId, cause: LossCause, oom: bool, detail: String) {
-        let now = self.lanes.read_clock();
-        self.drain_lane(slot, usize::MAX, now);
-        self.take_growing(slot);
-        let Some(lane) = self.lanes.lane(slot) else { return };
-        if !lane.is_ready {
-            if cause == LossCause::Keeper && self.tree.keepers_lost <= KEEPERS_LOST_MAX {
-                // It did not fail to start: it is started again, and costs no task anything.
-                return self.spawn(slot, self.tree.place(slot).context);
-            }
-            return self.fail_early(slot, cause, &detail);
-        }
-        let reader = lane.ends.control.progress();
-        let claimed = reader.claimed();
-        let progress = Progress {
-            calls: reader.batch().map(|batch| call_progress(batch, claimed)),
-            claimed,
-            started: reader.started(),
-            ended: reader.ended(),
-            started_at_ns: 0,
-        };
-        let cause = if lane.is_corrupt { LossCause::Corrupt } else { cause };
-        let (epoch, pid) = (lane.worker.epoch, lane.pid);
-        self.lanes.close(slot);
-        self.drop_nested(slot);
-        let loss = Loss { cause, pid, oom, detail: detail.into(), progress };
-        self.core.slot_lost(slot, epoch, loss, now, &mut self.lanes);
-    }
-
-    /// A worker has ended before it was ready: most likely in what it is to set up, if there is such.
-    fn fail_early(&mut self, slot: SlotId, cause: LossCause, detail: &str) {
-        let text = match self.lanes.contexts.get(self.tree.place(slot).context) {
-            Some(ContextDefinition { name, .. }) if cause == LossCause::Signal(SETUP_ALARM) => {
-                format!("the setup of context {name:?} did not return in time and was stopped")
-            }
-            Some(ContextDefinition { name, .. }) => {
-                format!(
-                    "worker {} {} before context {name:?} was set up",
-                    slot.0,
-                    cause_text(cause)
-                )
-            }
-            None => format!("worker {} {} before it was ready", slot.0, cause_text(cause)),
-        };
-        let is_late = cause == LossCause::Signal(SETUP_ALARM);
-        self.fail_start(slot, format!("{text}\n{detail}"), is_late);
-    }
-
-    /// The keeper was killed. Its workers die with it; once they are dead their rings tell what had started.
-    pub fn keeper_lost(&mut self, commands: Commands) {
-        for lane in self.lanes.lanes.iter().flatten() {
-            signal(lane, libc::SIGKILL);
-        }
-        for lane in self.lanes.lanes.iter().flatten() {
-            if let Some(pidfd) = &lane.pidfd {
-                wait_for_end(pidfd.as_fd());
-            }
-        }
-        kill_tree_leftovers(self.tree.commands.token());
-        self.tree.commands = commands;
-        self.tree.keepers_lost += 1;
-        self.tree.zygotes.lose_all();
-        if self.tree.closing == Closing::Told {
-            // It was the old keeper that was told, perhaps when it was dead already.
-            self.tree.closing = Closing::Asked;
-        }
-        for place in 0..self.lanes.lanes.len() {
-            if self.lanes.lanes[place].is_some() {
-                let slot = SlotId(u16::try_from(place).unwrap_or(u16::MAX));
-                self.bury(slot, LossCause::Keeper, false, String::new());
-            }
         }
     }
 
