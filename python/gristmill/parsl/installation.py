@@ -89,6 +89,8 @@ class _PlainCalls:
     func: Any
     kwargs: dict[str, Any]
     kept_way = None
+    # Parsl's decorators know none; a call may name one in its resource specification.
+    context = None
     has_inert_defaults = PythonApp.has_inert_defaults
     submit_plainly = PythonApp.submit_plainly
 
