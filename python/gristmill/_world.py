@@ -106,8 +106,7 @@ def program(output: bool) -> dict[str, Any]:
         raise StartError(
             "sys.executable is empty: Gristmill does not know which interpreter to start"
         )
-    package_parent = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    command = [sys.executable, *_interpreter_flags(), "-c", _BOOTSTRAP, package_parent]
+    command = [sys.executable, *_interpreter_flags(), "-c", _BOOTSTRAP, package_parent()]
     environment = {**os.environb, **{name.encode(): b"1" for name in THREAD_VARIABLES}}
     return {
         "arguments": [os.fsencode(part) for part in command],
@@ -116,6 +115,11 @@ def program(output: bool) -> dict[str, Any]:
         "umask": _umask(),
         "output": output,
     }
+
+
+def package_parent() -> str:
+    """The folder that this package is in."""
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def _interpreter_flags() -> list[str]:

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from gristmill import Context, Executor, TaskTimeout, WorkerLost
+from gristmill import Context, Executor, TaskInterrupted, TaskTimeout, WorkerLost
+from gristmill._context.calls import Forked
+from gristmill._native import INTERRUPT_SIGNAL
 
 from setups import Log, load, open_and_close
+from stage import lives
 
 MakeExecutor = Callable[..., Executor]
 
@@ -107,3 +110,31 @@ def test_the_folder_of_a_call_that_died_is_removed_by_the_next_worker(
     assert os.path.exists(folder)
     options.submit(os.getcwd).result()
     assert not os.path.exists(folder)
+
+
+def test_a_forked_call_that_is_interrupted_while_it_starts_is_killed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fork = os.fork
+    children: list[int] = []
+
+    def fork_and_be_interrupted() -> int:
+        child = fork()
+        if child:
+            children.append(child)
+            # The signal comes when the child runs, and nobody knows yet which one it is.
+            os.kill(os.getpid(), INTERRUPT_SIGNAL)
+        return child
+
+    def interrupt(_signal: int, _frame: object) -> None:
+        raise TaskInterrupted
+
+    monkeypatch.setattr(os, "fork", fork_and_be_interrupted)
+    before = signal.signal(INTERRUPT_SIGNAL, interrupt)
+    try:
+        with pytest.raises(TaskInterrupted):
+            Forked(signal.pause)()
+    finally:
+        signal.signal(INTERRUPT_SIGNAL, before)
+    [child] = children
+    assert not lives(child)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gristmill import _functions, _native, _pickling, _remote, _unpickling, _world
 from gristmill._context import folders
 from gristmill._errors import WorkerLost
+from gristmill._held_interrupts import HeldInterrupts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,11 +68,17 @@ class Forked:
         """Calls it in a child; raises what it raises there, and ``WorkerLost`` if the child dies."""
         reader, writer = os.pipe()
         _flush()
-        child = os.fork()
+        interrupts = HeldInterrupts()
+        try:
+            child = os.fork()
+        except BaseException:
+            interrupts.release()
+            raise
         if child == 0:
             _be_child(self._function, args, kwargs, writer)
         try:
             os.close(writer)
+            interrupts.release()
             answer = _read_all(reader)
         except BaseException:
             os.kill(child, signal.SIGKILL)
@@ -116,10 +123,17 @@ class Anew:
     def _call(self, definition: bytes, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         message = _world.dump((*self._told, definition, _pickling.dump_value((args, kwargs))))
         reader, writer = os.pipe()
-        command = [sys.executable, "-c", _BOOTSTRAP, _package_parent(), str(writer)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(writer,)) as child:
+        command = [sys.executable, "-c", _BOOTSTRAP, _world.package_parent(), str(writer)]
+        interrupts = HeldInterrupts()
+        try:
+            started = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(writer,))
+        except BaseException:
+            interrupts.release()
+            raise
+        with started as child:
             try:
                 os.close(writer)
+                interrupts.release()
                 assert child.stdin is not None, "it was asked for"
                 with child.stdin as pipe:
                     pipe.write(message)
@@ -158,9 +172,8 @@ def _as_memory(description: bytes) -> bytes:
     """The description of the same context, kept in memory: in this process, which is there for one call."""
     from gristmill._context import held
 
-    key, told = description[: held.KEY_SIZE], description[held.KEY_SIZE :]
-    *rest, _, _, _, environment = _world.load(told)
-    return key + _world.dump((*rest, "direct", "memory", False, environment))
+    key, told = held.read(description)
+    return key + _world.dump({**told, "mode": "direct", "reuse": "memory", "own_folder": False})
 
 
 def _answer(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
@@ -185,10 +198,6 @@ def _read_all(descriptor: int) -> bytes:
     while part := os.read(descriptor, 1 << 20):
         parts.append(part)
     return b"".join(parts)
-
-
-def _package_parent() -> str:
-    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def _flush() -> None:

@@ -272,15 +272,26 @@ class Context:
 
     def _describe(self) -> bytes:
         """What a worker's process is told of the context, but its key."""
-        options = (self.preload, self.timeout, self.mode, self.reuse, self.own_folder)
-        environment = packages.describe(self.environment)
         setup = _functions.definition(self.setup)
         try:
             args = _pickling.dump_value(self.args, is_for_task=True)
         except UnpicklableError as error:
             text = f"the arguments of the setup of context {self.name!r} cannot be sent: {error}"
             raise UnpicklableError(text) from error
-        return _world.dump((self.name, self._place, setup, args, *options, environment))
+        return _world.dump(
+            {
+                "name": self.name,
+                "place": self._place,
+                "setup": setup,
+                "args": args,
+                "preload": self.preload,
+                "timeout": self.timeout,
+                "mode": self.mode,
+                "reuse": self.reuse,
+                "own_folder": self.own_folder,
+                "environment": packages.describe(self.environment),
+            }
+        )
 
     def _use(self, executor: Executor) -> _native.ContextUse:
         """Called by the engine with the first task that names the context."""

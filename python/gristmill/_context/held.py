@@ -44,9 +44,8 @@ class Held:
                 made = next(made, None)
         finally:
             if os.getpid() != self._process:
-                os._exit(
-                    0
-                )  # a child that the setup has forked, and that is not to be another worker
+                # A child that the setup has forked, and that is not to be another worker.
+                os._exit(0)
         if made is None:
             made = {}
         if not isinstance(made, dict):
@@ -72,28 +71,31 @@ _held: Held | None = None
 
 def has_environment(description: bytes) -> bool:
     """Whether the context that a description names has packages of its own."""
-    return bool(description) and _world.load(description[KEY_SIZE:])[-1] is not None
+    return bool(description) and read(description)[1]["environment"] is not None
+
+
+def read(description: bytes) -> tuple[bytes, dict[str, Any]]:
+    """The key of a context, and what is told of it, from what ``Context`` has written."""
+    return description[:KEY_SIZE], _world.load(description[KEY_SIZE:])
 
 
 def set_up(description: bytes, world: bytes) -> None:
     """Sets up the context that a description names; raises whatever that raises. ``world`` is the caller's."""
     global _held
-    key, told = description[:KEY_SIZE], description[KEY_SIZE:]
-    name, place, setup, args, preload, timeout, mode, reuse, own_folder, environment = _world.load(
-        told
-    )
-    new = Held(name, key, place)
-    if reuse == "memory":
-        with _time_limit(timeout):
-            if environment is not None:
-                packages.enter(environment)
-            _threads.import_all(preload)
-            new.begin(_functions.load(setup), _unpickling.load(args, {}))
-    if reuse != "memory" or mode == "fork" or own_folder:
+    key, told = read(description)
+    is_kept, is_forked = told["reuse"] == "memory", told["mode"] == "fork"
+    new = Held(told["name"], key, told["place"])
+    if is_kept:
+        with _time_limit(told["timeout"]):
+            if told["environment"] is not None:
+                packages.enter(told["environment"])
+            _threads.import_all(told["preload"])
+            new.begin(_functions.load(told["setup"]), _unpickling.load(told["args"], {}))
+    if not is_kept or is_forked or told["own_folder"]:
         from gristmill._context import calls
 
-        anew = calls.Anew(name, description, world) if reuse != "memory" else None
-        _functions.wrap = calls.way(anew, mode == "fork", own_folder)
+        anew = None if is_kept else calls.Anew(new.name, description, world)
+        _functions.wrap = calls.way(anew, is_forked, told["own_folder"])
     _held = new
 
 

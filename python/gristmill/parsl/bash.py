@@ -7,7 +7,7 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING, Any
 
-from gristmill.parsl.interrupts import HeldInterrupts
+from gristmill._held_interrupts import HeldInterrupts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
