@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gristmill import parsl as parsl
     from gristmill import screen as screen
     from gristmill._context.declare import Context, ContextReport
+    from gristmill._context.files import context_file
     from gristmill._errors import (
         ContextError,
         DependencyFailed,
@@ -63,6 +64,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "gristmill._context.declare": ("Context", "ContextReport"),
+    "gristmill._context.files": ("context_file",),
     "gristmill._errors": (
         "ContextError",
         "DependencyFailed",
@@ -155,6 +157,7 @@ __all__ = [
     "array",
     "bash_app",
     "build_info",
+    "context_file",
     "current_executor",
     "join_app",
     "python_app",

@@ -36,7 +36,7 @@ def opened(tmp_path: Path, node: Node):  # type: ignore[no-untyped-def]
         if away is not None:
             away.rename(away.with_name("gone"))
         held.append(open_image(image.path, image.digest, node=node))
-        return Path(held[-1].folder)
+        return Path(held[-1].path)
 
     yield pack
     for one in held:

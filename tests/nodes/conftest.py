@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
 #: Modules whose tests lose no node: a machine that is busy with other things may be silent for longer than usual.
 PATIENT = (
     "test_blobs",
+    "test_files_of_contexts",
     "test_large_results",
     "test_results_that_stay",
     "test_nodes",
@@ -67,11 +68,11 @@ def keys(tmp_path: Path) -> tuple[str, str]:
 
 @pytest.fixture
 def start_node() -> Iterator[Callable[..., str]]:
-    """Starts agents that listen; gives the address of each."""
+    """Starts agents that listen, with what is to come before their command; gives the address of each."""
     running: list[subprocess.Popen[str]] = []
 
-    def start(key: str, *options: str) -> str:
-        command = [*COMMAND, "node", "--listen", "127.0.0.1:0", "--key", key, *options]
+    def start(key: str, *options: str, before: Sequence[str] = ()) -> str:
+        command = [*before, *COMMAND, "node", "--listen", "127.0.0.1:0", "--key", key, *options]
         running.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
         said = running[-1].stderr.readline()  # type: ignore[union-attr]
         return said.split()[-1]

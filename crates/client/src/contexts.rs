@@ -1,11 +1,12 @@
 //! The contexts that tasks may name: what each id stands for, and what its setup has cost so far.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
 use std::sync::Arc;
 
 use gristmill_core::{ContextOptions, ContextStats};
-use gristmill_wire::ContextId;
 use gristmill_wire::peer::ContextState;
+use gristmill_wire::{ContextId, Digest};
 
 use crate::client::Client;
 use crate::inner::Inner;
@@ -23,6 +24,8 @@ pub struct ContextDefinition {
     pub is_fork_safe: bool,
     /// How long it is kept while nobody uses it, nanoseconds.
     pub linger_ns: u64,
+    /// Files that nodes have before it is set up there.
+    pub files: Arc<[Digest]>,
 }
 
 impl ContextDefinition {
@@ -70,6 +73,8 @@ impl Setups {
 #[derive(Debug)]
 struct Entry {
     definition: ContextDefinition,
+    /// What its processes set up where that is another than was defined.
+    setup: Option<Arc<[u8]>>,
     uses: u32,
     setups: Setups,
     /// Workers that came up with it on nodes that are gone.
@@ -94,8 +99,8 @@ impl Contexts {
         self.last += 1;
         let id = ContextId(self.last);
         self.by_definition.insert(definition.clone(), id);
-        self.entries
-            .insert(id, Entry { definition, uses: 1, setups: Setups::default(), departed: 0 });
+        let (setup, setups) = (None, Setups::default());
+        self.entries.insert(id, Entry { definition, setup, uses: 1, setups, departed: 0 });
         id
     }
 
@@ -111,14 +116,27 @@ impl Contexts {
         is_last
     }
 
-    /// Forgets one that no task names any more.
-    pub fn drop(&mut self, id: ContextId) {
-        self.entries.remove(&id);
+    /// Forgets one that no task names any more; gives what its files are called.
+    pub fn drop(&mut self, id: ContextId) -> Arc<[Digest]> {
+        self.entries.remove(&id).map(|entry| entry.definition.files).unwrap_or_default()
     }
 
     /// What an id stands for; nothing for a worker's that has no context.
     pub fn get(&self, id: ContextId) -> Option<&ContextDefinition> {
         self.entries.get(&id).map(|entry| &entry.definition)
+    }
+
+    /// Where its files are is known: what its processes set up from now on. Others may still define the same.
+    pub fn set_up_as(&mut self, id: ContextId, setup: Arc<[u8]>) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.setup = Some(setup);
+        }
+    }
+
+    /// What a process sets up that has it.
+    pub fn setup(&self, id: ContextId) -> Option<Arc<[u8]>> {
+        let entry = self.entries.get(&id)?;
+        Some(Arc::clone(entry.setup.as_ref().unwrap_or(&entry.definition.setup)))
     }
 
     /// What it is called, for messages.
@@ -151,12 +169,21 @@ impl Contexts {
 }
 
 impl Client {
-    /// The id of a context, which gains a use until [`Self::forget_context`].
-    pub fn define_context(&self, definition: ContextDefinition) -> ContextId {
+    /// The id of a context, which gains a use until [`Self::forget_context`]; `files` are those that it names, in its order.
+    pub fn define_context(
+        &self,
+        definition: ContextDefinition,
+        files: Vec<Arc<File>>,
+    ) -> ContextId {
         let mut inner = self.lock();
         let options = definition.options();
+        let names = Arc::clone(&definition.files);
         let id = inner.lanes.contexts.define(definition);
-        inner.core.define_context(id, options);
+        if inner.core.define_context(id, options) {
+            for (&digest, file) in names.iter().zip(files) {
+                inner.lanes.giving.hold_file(digest, file);
+            }
+        }
         id
     }
 
@@ -221,6 +248,7 @@ mod tests {
             workers_max: 4,
             is_fork_safe: true,
             linger_ns: u64::MAX,
+            files: Arc::default(),
         }
     }
 

@@ -31,6 +31,7 @@ mod outcome;
 mod outstanding;
 mod peers;
 mod port;
+mod provisions;
 mod rest;
 mod results;
 mod start;
@@ -59,6 +60,7 @@ pub use peers::{
     PayloadStore, PeerNews, PeerView, Porter, Reception, ReceptionError, Redial, Sending, Talk,
     Terms, Told, Trouble, Turn, disagreement, is_guest,
 };
+pub use provisions::{Brought, Provider, Ticket};
 pub use results::{CallResult, CallValue, Results};
 pub use submit::Call;
 pub use tree::{INTERRUPT_SIGNAL, SETUP_EXIT_CODE, THREADED_EXIT_CODE};

@@ -17,6 +17,7 @@ use crate::inner::{Inner, Shared};
 use crate::lanes::Lanes;
 use crate::options::{ClientOptions, LinkUse, StartError};
 use crate::peers::Links;
+use crate::provisions::Provisions;
 use crate::rest::LOOKS;
 use crate::tree::Tree;
 
@@ -38,10 +39,12 @@ impl Client {
         let tree = Tree::new(commands, options.program, descriptors, shape);
         let links = Links::new(sleeper.clone(), options.links == LinkUse::Inwards);
         let mut lanes = Lanes::new(slot_count, clock, arena.clone(), links);
-        let BlobOptions { spread, limits, sibling } = options.blobs;
+        let BlobOptions { spread, limits, sibling, provider } = options.blobs;
         lanes.giving.spread = Spread::new(spread);
         if let (Some(limits), Some(sleeper)) = (limits, &sleeper) {
-            lanes.taking = Some(Taking::new(arena.clone(), limits, sibling, sleeper.waker()));
+            let mut taking = Taking::new(arena.clone(), limits, sibling, sleeper.waker());
+            taking.provisions = Provisions::new(provider, sleeper.waker());
+            lanes.taking = Some(taking);
         }
         let shared = Arc::new(Shared::new(Arc::new(segment), clock.0, sleeper));
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

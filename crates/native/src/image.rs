@@ -54,11 +54,16 @@ fn raised(py: Python<'_>, error: ImageError) -> PyErr {
     }
 }
 
-fn digits(digest: &Digest) -> String {
+/// A digest as 64 digits.
+pub fn digits(digest: &Digest) -> String {
     digest.0.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn parse(text: &str) -> PyResult<Digest> {
+/// A digest from 64 digits.
+///
+/// # Errors
+/// `ValueError`.
+pub fn parse(text: &str) -> PyResult<Digest> {
     let fault = || PyValueError::new_err(format!("{text:?} is no digest: 64 hexadecimal digits"));
     if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return Err(fault());
@@ -130,4 +135,22 @@ pub fn image_digest(py: Python<'_>, path: PathBuf) -> PyResult<String> {
 pub fn image_head(py: Python<'_>, path: PathBuf) -> PyResult<(u64, u64)> {
     let head = gristmill_image::head_of(&path).map_err(|error| raised(py, error))?;
     Ok((head.content_size, head.entry_count))
+}
+
+/// Adds all functions of images to the module.
+///
+/// # Errors
+/// There is no memory.
+pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    for function in [
+        wrap_pyfunction!(image_copy, module)?,
+        wrap_pyfunction!(image_digest, module)?,
+        wrap_pyfunction!(image_head, module)?,
+        wrap_pyfunction!(image_pack, module)?,
+        wrap_pyfunction!(image_unpack, module)?,
+        wrap_pyfunction!(image_write_tar, module)?,
+    ] {
+        module.add_function(function)?;
+    }
+    Ok(())
 }

@@ -18,6 +18,7 @@ mod nested;
 mod nodes;
 mod object;
 mod parents;
+mod provider;
 mod raw;
 mod serve;
 mod zygote;
@@ -86,18 +87,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ForeignFuture", py.get_type::<ForeignFuture>())?;
     module.add_class::<MapResults>()?;
     module.add_class::<nodes::Fleet>()?;
+    module.add_class::<provider::BroughtFile>()?;
     module.add_function(wrap_pyfunction!(nodes::run_agent, module)?)?;
     module.add_class::<zygote::PyZygote>()?;
-    for function in [
-        wrap_pyfunction!(image::image_copy, module)?,
-        wrap_pyfunction!(image::image_digest, module)?,
-        wrap_pyfunction!(image::image_head, module)?,
-        wrap_pyfunction!(image::image_pack, module)?,
-        wrap_pyfunction!(image::image_unpack, module)?,
-        wrap_pyfunction!(image::image_write_tar, module)?,
-    ] {
-        module.add_function(function)?;
-    }
+    image::add_to(module)?;
     module.add_class::<journal::PyJournal>()?;
     module.add_class::<journal::JournalEntries>()?;
     const SUBMIT_DOC: &std::ffi::CStr =

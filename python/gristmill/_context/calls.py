@@ -173,7 +173,7 @@ def _as_memory(description: bytes) -> bytes:
     from gristmill._context import held
 
     key, told = held.read(description)
-    return key + _world.dump({**told, "mode": "direct", "reuse": "memory", "own_folder": False})
+    return held.write(key, {**told, "mode": "direct", "reuse": "memory", "own_folder": False})
 
 
 def _answer(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:

@@ -13,11 +13,13 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gristmill import _functions, _pickling, _world
+from gristmill._context import files as _files
 from gristmill._context import held, packages
+from gristmill._context.distribution import pack_for
 from gristmill._errors import ContextError, UnpicklableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from gristmill import _native
     from gristmill._executor import Executor
@@ -77,8 +79,11 @@ class Context:
         generator function yields that dict instead, and what follows the ``yield`` runs when the context is not needed
         any more.
     :param environment: packages to import from instead of the caller's: the folder of a virtual environment, of one
-        made by uv or by conda, for the same version of Python, or an image of one (``gristmill env pack``), which each
-        node opens once. On nodes it is found under the same path.
+        made by uv or by conda, for the same version of Python, or an image of one (``gristmill env pack``). Other nodes
+        get it as an image, once each and from each other, and keep it on their own disks.
+    :param files: paths of files that the setup and the functions need, or a mapping of names to paths; the name of a
+        path is its last part. ``gristmill.context_file(name)`` is where one is, in the setup and in the functions.
+        Other nodes get them like the environment. They are not to be changed while the context is used.
     :param name: what the context is called in messages; the setup's name if not given.
     :param preload: names of modules that are imported before the setup is called.
     :param slots: workers that have the context at the same time, at most; as many as there are calls for if not given.
@@ -86,7 +91,8 @@ class Context:
     :param mode: ``"direct"`` runs calls one after the other in the worker itself, ``"fork"`` each in a forked child of
         it: slower by some milliseconds, and whatever a call does to the objects of the context is gone after it.
     :param reuse: ``"memory"`` keeps the context in memory. ``"disk"`` and ``"none"`` set it up anew for each call, in a
-        new interpreter: they are there to measure what a context gains (levels L2 and L1 of the paper).
+        new interpreter: they are there to measure what a context gains (levels L2 and L1 of the paper). With ``"none"``
+        nodes are brought nothing, and find environment and files under the same paths.
     :param fork: ``False`` if processes must not be forked from one where the setup has run, as with CUDA: then each
         worker is an interpreter of its own and calls the setup itself. A setup that leaves threads behind is found out,
         and treated so.
@@ -109,6 +115,7 @@ class Context:
         "_uses",
         "args",
         "environment",
+        "files",
         "fork",
         "keep",
         "mode",
@@ -127,6 +134,7 @@ class Context:
         /,
         *args: Any,
         environment: str | os.PathLike[str] | None = None,
+        files: Mapping[str, str | os.PathLike[str]] | Sequence[str | os.PathLike[str]] = (),
         name: str | None = None,
         preload: Sequence[str] = (),
         slots: int | None = None,
@@ -154,6 +162,7 @@ class Context:
         self.setup = setup
         self.args = args
         self.environment = environment
+        self.files = _files.declare(files)
         self.name: str = name or _name_of(setup)
         self.preload = tuple(preload)
         self.slots = slots
@@ -237,6 +246,9 @@ class Context:
         for use in list(self._uses.values()):
             use.release()
         self._uses.clear()
+        # Files may be others by then.
+        if self.files:
+            self._key = None
 
     # Use in this process
 
@@ -246,9 +258,11 @@ class Context:
             raise ContextError(f"context {self.name!r} is set up in this process already")
         self._local = held.Held(self.name, self.key, self._place)
         try:
+            _files.enter(_files.describe(self.files, self.name))
             self._local.begin(self.setup, self.args)
         except BaseException:
             self._local = None
+            _files.leave()
             raise
         self._objects = self._local.objects
         return self
@@ -257,7 +271,10 @@ class Context:
         """Runs what follows the setup's ``yield``."""
         local, self._local, self._objects = self._local, None, None
         if local is not None:
-            local.end()
+            try:
+                local.end()
+            finally:
+                _files.leave()
 
     # Ways to other processes
 
@@ -290,6 +307,7 @@ class Context:
                 "reuse": self.reuse,
                 "own_folder": self.own_folder,
                 "environment": packages.describe(self.environment),
+                "files": _files.describe(self.files, self.name),
             }
         )
 
@@ -298,10 +316,10 @@ class Context:
         use = self._uses.get(executor)
         if use is None:
             key = self.key
-            description = key + self._description
+            description, parcel = pack_for(executor, key + self._description)
             workers = self.slots or _WORKERS_MAX
             terms = (workers, self.fork, self.keep)
-            use = executor._define_context(self.name, description, terms)
+            use = executor._define_context(self.name, description, terms, parcel)
             self._uses[executor] = use
         return use
 

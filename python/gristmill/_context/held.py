@@ -7,7 +7,7 @@ import inspect
 import os
 
 from gristmill import _functions, _threads, _unpickling, _world
-from gristmill._context import packages
+from gristmill._context import files, packages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,6 +79,11 @@ def read(description: bytes) -> tuple[bytes, dict[str, Any]]:
     return description[:KEY_SIZE], _world.load(description[KEY_SIZE:])
 
 
+def write(key: bytes, told: dict[str, Any]) -> bytes:
+    """The description of a context: what ``read`` reads."""
+    return key + _world.dump(told)
+
+
 def set_up(description: bytes, world: bytes) -> None:
     """Sets up the context that a description names; raises whatever that raises. ``world`` is the caller's."""
     global _held
@@ -87,6 +92,7 @@ def set_up(description: bytes, world: bytes) -> None:
     new = Held(told["name"], key, told["place"])
     if is_kept:
         with _time_limit(told["timeout"]):
+            files.enter(told["files"])
             if told["environment"] is not None:
                 packages.enter(told["environment"])
             _threads.import_all(told["preload"])

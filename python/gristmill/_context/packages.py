@@ -52,7 +52,7 @@ def enter(described: tuple[str, str]) -> None:
         from gristmill._images.opening import open_image
 
         _opened = open_image(path, digest)
-        path = _opened.folder
+        path = _opened.path
     packages = _packages_of(path)
     sys.path[:] = [entry for entry in sys.path if not _is_of_callers(entry)]
     site.addsitedir(packages)

@@ -113,7 +113,7 @@ def _copy(made: build.Image, path: str) -> None:
 
 def _open(options: argparse.Namespace) -> int:
     with open_image(options.file, options.digest) as opened:
-        print(opened.folder)
+        print(opened.path)
         print(
             f"opened by {opened.way}; remove it with: gristmill env drop {opened.digest[:_SHOWN]}",
             file=sys.stderr,
@@ -126,23 +126,28 @@ def _list(_: argparse.Namespace) -> int:
         print(
             f"packed  {made.digest[:_SHOWN]}  {made.size / 1e6:>9.1f} MB  {made.format:<10}  {made.of}"
         )
-    node = Node()
-    for record in node.records():
-        use = "used" if node.is_used(record.digest) else "unused"
-        folder = node.path("trees", record.digest)
-        print(
-            f"open    {record.digest[:_SHOWN]}  {record.size / 1e6:>9.1f} MB  {record.way:<10}  {folder} ({use})"
-        )
+    for node in _nodes():
+        for record in node.records():
+            use = "used" if node.is_used(record.digest) else "unused"
+            place = node.place_of(record)
+            print(
+                f"open    {record.digest[:_SHOWN]}  {record.size / 1e6:>9.1f} MB  {record.way:<10}  {place} ({use})"
+            )
     return 0
 
 
+def _nodes() -> tuple[Node, Node]:
+    """Where this node has images, and files that contexts brought."""
+    return Node(), Node(is_for_files=True)
+
+
 def _drop(options: argparse.Namespace) -> int:
-    node = Node()
     packed = {made.digest for made in build.built()}
-    opened = {record.digest for record in node.records()}
-    wanted = packed | opened if options.all else set()
+    opened = {record.digest: node for node in _nodes() for record in node.records()}
+    known = packed | set(opened)
+    wanted = known if options.all else set()
     for text in options.digests:
-        found = {digest for digest in packed | opened if digest.startswith(text.lower())}
+        found = {digest for digest in known if digest.startswith(text.lower())}
         if len(found) != 1:
             raise GristmillError(
                 f"{text} is {'no image' if not found else 'the beginning of several'}: gristmill env list"
@@ -152,7 +157,8 @@ def _drop(options: argparse.Namespace) -> int:
         raise GristmillError(
             "say which, by the first digits of its digest, or --all: gristmill env list"
         )
-    kept = [digest for digest in sorted(wanted & opened) if not node.forget(digest)]
+    there = sorted(wanted & set(opened))
+    kept = [digest for digest in there if not opened[digest].forget(digest)]
     for digest in wanted & packed:
         build.forget(digest)
     for digest in kept:

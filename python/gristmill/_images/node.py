@@ -4,7 +4,7 @@
 locks/<digest>      shared by all who use it; alone by who makes or removes it
 records/<digest>    written last, removed first: without it nothing else of that image is trusted
 trees/<digest>      the folder that is used: unpacked, or what an image is mounted at
-files/<digest>      the image that is mounted, a copy whose bytes were verified
+files/<digest>      the image that is mounted, or the file: a copy whose bytes were verified
 coming/<digest>     what is not finished
 ```
 
@@ -26,6 +26,8 @@ from gristmill._images.locks import Lock, touch
 
 #: Ways whose images are mounted, and may be seen by some processes and not by others.
 MOUNTED = ("loop", "squashfuse")
+#: The way of what is no image: it is there as it is.
+FILE = "file"
 _PARTS = ("locks", "records", "trees", "files", "coming")
 #: Says how many bytes images may take on a node's disk; else it is a part of that disk.
 BUDGET_VARIABLE = "GRISTMILL_IMAGE_BUDGET"
@@ -46,9 +48,11 @@ class Record:
 class Node:
     """The folder of a node's open images."""
 
-    def __init__(self, folder: str | None = None) -> None:
+    def __init__(self, folder: str | None = None, *, is_for_files: bool = False) -> None:
+        #: What is opened there is a file, and no image.
+        self.is_for_files = is_for_files
         if folder is None:
-            self.folder = storage.local_folder()
+            self.folder = storage.local_folder("files" if is_for_files else "images")
         else:
             self.folder = storage.own_folder(*os.path.split(os.path.abspath(folder)))
         for part in _PARTS:
@@ -57,6 +61,10 @@ class Node:
     def path(self, part: str, digest: str) -> str:
         """Where a part of an image is."""
         return os.path.join(self.folder, part, digest)
+
+    def place_of(self, record: Record) -> str:
+        """Where what is open is used."""
+        return self.path("files" if record.way == FILE else "trees", record.digest)
 
     def lock(self, digest: str) -> Lock:
         """The lock of an image, not yet taken."""
@@ -67,11 +75,11 @@ class Node:
         record = self._read(digest)
         if record is None:
             return None
-        tree = self.path("trees", digest)
-        if not os.path.isdir(tree):
+        place = self.place_of(record)
+        if not os.path.exists(place):
             return None
         if record.way in MOUNTED:
-            self._mount(record, tree)
+            self._mount(record, place)
         touch(self.path("records", digest))
         return record
 

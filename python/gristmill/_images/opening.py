@@ -10,10 +10,11 @@ import json
 import os
 import stat
 
-from gristmill._errors import AlteredImage, ImageError
+from gristmill._errors import ImageError
 from gristmill._images import mounts, probes, squashfs, storage
 from gristmill._images.contents import MANIFEST
-from gristmill._images.node import Node
+from gristmill._images.node import FILE, Node
+from gristmill._images.sources import Source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class Opened:
-    """An image that is open. It is kept until this is closed, in this process and all that it forked meanwhile."""
+    """What is open on a node. It is kept until this is closed, in this process and all that it forked meanwhile."""
 
-    def __init__(self, folder: str, record: Record, lock: Lock) -> None:
-        #: Where its content is; not to be written to.
-        self.folder = folder
+    def __init__(self, path: str, record: Record, lock: Lock) -> None:
+        #: The folder that an image's content is in, or the file; not to be written to.
+        self.path = path
         self.digest = record.digest
         #: How it was opened.
         self.way = record.way
@@ -46,17 +47,11 @@ class Opened:
 
 
 def open_image(
-    path: str,
-    digest: str | None = None,
-    *,
-    node: Node | None = None,
-    budget: int | None = None,
-    fetch: Callable[[], str] | None = None,
+    path: str, digest: str | None = None, *, node: Node | None = None, budget: int | None = None
 ) -> Opened:
     """Opens the image of this digest, which is in a file unless it is open already.
 
-    Without a digest the file is taken for what it is. A file that has another digest is removed if ``fetch`` is given,
-    which is called, once, for the path of another.
+    Without a digest the file is taken for what it is.
     """
     from gristmill import _native
 
@@ -68,62 +63,91 @@ def open_image(
             digest = _native.image_digest(path)
         except OSError as error:
             raise ImageError(f"{path} cannot be opened: {error}") from error
-    try:
-        return _open(node, path, digest, budget)
-    except AlteredImage:
-        if fetch is None:
-            raise
-        os.unlink(path)
-        return _open(node, fetch(), digest, budget)
+    return open_source(Source(path), digest, node, budget)
 
 
-def _open(node: Node, path: str, digest: str, budget: int | None) -> Opened:
+def open_source(source: Source, digest: str, node: Node, budget: int | None = None) -> Opened:
+    """Opens what a source has and whose digest this is, unless it is open already: an image, or a file among files."""
     lock = node.lock(digest)
     try:
         while True:
             lock.share()
-            record = node.find(digest)
-            if record is not None:
-                folder = node.path("trees", digest)
-                _check(folder, path)
-                return Opened(folder, record, lock)
+            opened = _find(node, digest, lock)
+            if opened is not None:
+                return opened
             lock.take()
             # Somebody else may have opened it while nobody had the lock.
             if node.find(digest) is None:
-                _prepare(node, path, digest, budget)
+                _prepare(node, source, digest, budget)
     except BaseException:
         lock.close()
         raise
 
 
-def _prepare(node: Node, path: str, digest: str, budget: int | None) -> None:
-    """Opens an image whose lock is held alone."""
-    step, size = "look at the image", 0
+def find(digest: str, node: Node) -> Opened | None:
+    """What has this digest, if it is open; waits for whoever opens it now."""
+    lock = node.lock(digest)
+    opened = None
     try:
-        form = format_of(path)
-        way = probes.choose(form, node.folder)
-        size = _size(path, form, way)
-        step = f"open the image {path} ({way})"
+        lock.share()
+        opened = _find(node, digest, lock)
+    finally:
+        if opened is None:
+            lock.close()
+    return opened
+
+
+def _find(node: Node, digest: str, lock: Lock) -> Opened | None:
+    record = node.find(digest)
+    if record is None:
+        return None
+    path = node.place_of(record)
+    if record.way != FILE:
+        _check(path, digest)
+    return Opened(path, record, lock)
+
+
+def _prepare(node: Node, source: Source, digest: str, budget: int | None) -> None:
+    """Opens what nobody has opened, and whose lock is held alone."""
+    try:
         node.clear(digest)
-        node.make_room(size, budget)
         try:
-            _WAYS[way](node, path, digest)
+            way, size = _make(node, source, digest, budget)
         except OSError as error:
             if not storage.is_full(error):
                 raise
             # What the images take is not all that fills a disk: all that nobody uses go.
             node.clear(digest)
-            node.make_room(size, 0)
-            _WAYS[way](node, path, digest)
+            way, size = _make(node, source, digest, 0)
         node.note(digest, way, size)
     except OSError as error:
         node.clear(digest)
         if storage.is_full(error):
-            raise storage.no_space(step, node.folder, size) from error
-        raise ImageError(f"{path} cannot be opened: {error}") from error
+            raise storage.no_space(f"open {source.path}", node.folder, source.needed) from error
+        raise ImageError(f"{source.path} cannot be opened: {error}") from error
     except BaseException:
         node.clear(digest)
         raise
+
+
+def _make(node: Node, source: Source, digest: str, budget: int | None) -> tuple[str, int]:
+    """Opens it by the best way that works; gives that, and the bytes that it takes."""
+    if node.is_for_files:
+        size = source.needed = source.size()
+        node.make_room(size, budget)
+        _copy(node, source, digest)
+        return FILE, size
+    path = source.path
+    if source.brought is not None:
+        source.needed = source.size()
+        node.make_room(source.needed, budget)
+        path = _copy(node, source, digest)
+    form = format_of(path)
+    way = probes.choose(form, node.folder)
+    size = source.needed = _size(path, form, way)
+    node.make_room(size, budget)
+    _WAYS[way](node, source, digest)
+    return way, size
 
 
 def format_of(path: str) -> str:
@@ -149,35 +173,37 @@ def _size(path: str, form: str, way: str) -> int:
     return 4 * size if way == "unsquash" else size
 
 
-def _unpack(node: Node, path: str, digest: str) -> None:
+def _unpack(node: Node, source: Source, digest: str) -> None:
     from gristmill import _native
 
     coming = node.path("coming", digest)
+    path = source.path if source.brought is None else _copy(node, source, digest)
     _native.image_unpack(path, digest, coming, _native.cpu_count())
     os.rename(coming, node.path("trees", digest))
+    if source.brought is not None:
+        os.unlink(path)
 
 
-def _copy(node: Node, path: str, digest: str) -> str:
+def _copy(node: Node, source: Source, digest: str) -> str:
     """A copy that nobody else can change, of which every byte is right."""
-    from gristmill import _native
-
     coming, file = node.path("coming", digest + ".image"), node.path("files", digest)
-    _native.image_copy(path, digest, coming)
-    os.rename(coming, file)
+    if not os.path.exists(file):
+        source.write_to(coming, digest)
+        os.rename(coming, file)
     return file
 
 
-def _mount_by(way: str) -> Callable[[Node, str, str], None]:
-    def mount(node: Node, path: str, digest: str) -> None:
-        file, tree = _copy(node, path, digest), node.path("trees", digest)
+def _mount_by(way: str) -> Callable[[Node, Source, str], None]:
+    def mount(node: Node, source: Source, digest: str) -> None:
+        file, tree = _copy(node, source, digest), node.path("trees", digest)
         os.mkdir(tree)
         mounts.mount(way, file, tree)
 
     return mount
 
 
-def _unsquash(node: Node, path: str, digest: str) -> None:
-    file, coming = _copy(node, path, digest), node.path("coming", digest)
+def _unsquash(node: Node, source: Source, digest: str) -> None:
+    file, coming = _copy(node, source, digest), node.path("coming", digest)
     squashfs.unpack(file, coming)
     os.unlink(file)
     for folder, folders, files in os.walk(coming):
@@ -186,12 +212,12 @@ def _unsquash(node: Node, path: str, digest: str) -> None:
             kind = stat.S_IFMT(found.st_mode)
             if kind not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK) or found.st_mode & 0o6000:
                 raise ImageError(
-                    f"{path} is hostile: {name} in it is a device, a pipe or gives rights"
+                    f"{source.path} is hostile: {name} in it is a device, a pipe or gives rights"
                 )
     os.rename(coming, node.path("trees", digest))
 
 
-_WAYS: dict[str, Callable[[Node, str, str], None]] = {
+_WAYS: dict[str, Callable[[Node, Source, str], None]] = {
     "unpack": _unpack,
     "loop": _mount_by("loop"),
     "unsquash": _unsquash,
@@ -199,21 +225,22 @@ _WAYS: dict[str, Callable[[Node, str, str], None]] = {
 }
 
 
-def _check(folder: str, path: str) -> None:
+def _check(folder: str, digest: str) -> None:
     """Complains if the image needs an interpreter, or a machine, that this node does not have."""
+    name = f"image {digest[:12]}"
     try:
         with open(os.path.join(folder, MANIFEST)) as file:
             said = json.load(file)
         interpreter, machine, version = said["interpreter"], said["machine"], said["python"]
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise ImageError(f"{path} is no image of gristmill: {MANIFEST} in it: {error}") from error
+        raise ImageError(f"{name} is no image of gristmill: {MANIFEST} in it: {error}") from error
     if machine != os.uname().machine:
         raise ImageError(
-            f"{path} cannot be used here: it is for {machine}, and this is {os.uname().machine}"
+            f"{name} cannot be used here: it is for {machine}, and this is {os.uname().machine}"
         )
     is_inside = os.path.isfile(os.path.join(folder, "bin", "python"))
     if interpreter and said.get("environment") and not is_inside:
         raise ImageError(
-            f"{path} cannot be used here: it was made with the interpreter {interpreter} (Python {version}), which "
+            f"{name} cannot be used here: it was made with the interpreter {interpreter} (Python {version}), which "
             "this node does not have: pack it --with-python"
         )

@@ -82,13 +82,13 @@ def fault_of(path: str) -> str | None:
     return None
 
 
-def local_folder() -> str:
-    """The folder for open images on this node's own disk; only this user can read or write it."""
+def local_folder(part: str = "images") -> str:
+    """The folder for open images, or for files, on this node's own disk; only this user can read or write it."""
     faults = []
     for path, who in candidates():
         fault = fault_of(path)
         if fault is None:
-            return own_folder(path, f"gristmill-{os.getuid()}", "images")
+            return own_folder(path, f"gristmill-{os.getuid()}", part)
         faults.append(f"{path} ({who}): {fault}")
     raise ImageError(
         f"there is no folder for images on this node: {'; '.join(faults)}: set {LOCAL_VARIABLE}"

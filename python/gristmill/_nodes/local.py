@@ -24,6 +24,7 @@ class LocalNodes(Placement):
     One that ends is started again.
     """
 
+    is_here = True
     #: Further options of the command.
     options: tuple[str, ...] = ()
     #: The interpreter; this one's path if not given.

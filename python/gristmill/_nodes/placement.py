@@ -26,6 +26,8 @@ class Placement(abc.ABC):
     #: How many agents there can be at a time, with different names; ``None``: nobody knows. Once no worker can be
     #: started on so many, tasks fail.
     node_count: int | None = None
+    #: Its nodes are this machine: they have what is on its disks.
+    is_here = False
     #: The executor that it is started for.
     client: ClientView
 

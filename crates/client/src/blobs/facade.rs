@@ -2,7 +2,7 @@
 
 use gristmill_core::Block;
 use gristmill_wire::peer::{MessageKind, Parted};
-use gristmill_wire::{FrameError, PeerId, TaskId};
+use gristmill_wire::{ContextId, FrameError, PeerId, TaskId};
 
 use super::homing::{HomingWork as _, Returned};
 use super::keeping::KeepingWork as _;
@@ -10,6 +10,7 @@ use super::parts::{BlobHome, BlobLook, BlobParts};
 use super::staying::StayingWork as _;
 use super::taking::Taking;
 use super::work::{BlobTalk as _, GivingWork as _, TakingWork as _};
+use crate::provisions::ProvisionWork as _;
 
 /// What an engine with blobs does about them, where it is told of links, tasks and payloads.
 pub trait BlobWork: BlobHome {
@@ -46,12 +47,21 @@ pub trait BlobWork: BlobHome {
     /// Takes in what the depot tells, and what results that come home were found to be.
     fn take_blob_news(&mut self, now: u64) {
         self.take_news_of_depot(now);
+        self.take_provision_news();
         self.take_findings();
     }
 
-    /// What the task at hand waits for besides its parents: blobs that it names and that are not here.
-    fn promises_of(&mut self, peer: PeerId) -> Vec<TaskId> {
-        self.promise_blobs(peer)
+    /// What the task at hand waits for besides its parents: blobs that it names and that are not here, and the files of its
+    /// context.
+    fn promises_of(&mut self, peer: PeerId, context: ContextId) -> Vec<TaskId> {
+        let mut promises = self.promise_blobs(peer);
+        promises.extend(self.promise_of_files(context));
+        promises
+    }
+
+    /// A peer has defined a context with files.
+    fn files_named(&mut self, peer: PeerId, context: ContextId) {
+        self.begin_provision(peer, context);
     }
 
     /// Whether a peer's task that is final is answered later, as its result gets names first.

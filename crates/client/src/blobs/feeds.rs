@@ -2,15 +2,16 @@
 
 use std::collections::VecDeque;
 
-use gristmill_shm::BlockPart;
 use gristmill_wire::Digest;
 use gristmill_wire::peer::Piece;
+
+use super::source::Source;
 
 /// One blob.
 #[derive(Debug)]
 struct Feed {
     digest: Digest,
-    part: BlockPart,
+    source: Source,
     offset: u64,
 }
 
@@ -26,9 +27,9 @@ impl Feeds {
     }
 
     /// Gives a blob, from its byte `offset` on.
-    pub fn give(&mut self, digest: Digest, part: BlockPart, offset: u64) {
+    pub fn give(&mut self, digest: Digest, source: impl Into<Source>, offset: u64) {
         self.cease(digest);
-        self.0.push_back(Feed { digest, part, offset });
+        self.0.push_back(Feed { digest, source: source.into(), offset });
     }
 
     /// Up to which byte a blob was given; `None`: it is not being given.
@@ -45,11 +46,11 @@ impl Feeds {
     /// Appends the next piece, of so many bytes at most; gives its bytes. `None`: there is nothing to give.
     pub fn next_piece(&mut self, out: &mut Vec<u8>, size_max: usize) -> Option<u64> {
         let mut feed = self.0.pop_front()?;
-        let left = feed.part.range().size.saturating_sub(feed.offset);
+        let left = feed.source.size().saturating_sub(feed.offset);
         let count = left.min(size_max as u64);
         let size = usize::try_from(count).unwrap_or(0);
         Piece::write(out, (feed.digest, feed.offset), size, |space| {
-            let _all = feed.part.read_at(feed.offset, space);
+            feed.source.read_at(feed.offset, space);
         });
         feed.offset += count;
         if count < left {

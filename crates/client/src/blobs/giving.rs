@@ -1,6 +1,8 @@
 //! What a program's client has to give: the blobs that its tasks name, and the plan of who gets them from whom.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::sync::Arc;
 
 use gristmill_core::Payload;
 use gristmill_shm::BlockPart;
@@ -8,6 +10,7 @@ use gristmill_store::Spread;
 use gristmill_wire::{BlobName, Digest, PeerId};
 
 use super::parts::BlobParts;
+use super::source::Source;
 use crate::bundle::Bundle;
 
 /// A blob that tasks name.
@@ -18,6 +21,15 @@ struct Held {
     blocks: Vec<(BlockPart, usize)>,
     /// How many results name it whose bytes stayed where they were made.
     far: usize,
+    /// A file that has its bytes, and how many contexts name it.
+    file: Option<(Arc<File>, usize)>,
+}
+
+impl Held {
+    /// Whether its bytes can be given from here.
+    const fn is_here(&self) -> bool {
+        !self.blocks.is_empty() || self.file.is_some()
+    }
 }
 
 /// What a client has to give.
@@ -34,7 +46,7 @@ impl Giving {
     /// can write to it.
     pub fn hold(&mut self, name: BlobName, part: BlockPart) -> BlockPart {
         let held = self.held.entry(name.digest).or_default();
-        if held.blocks.is_empty() {
+        if !held.is_here() {
             self.spread.hold(name);
         }
         let is_same = |other: &BlockPart| !other.is_exposed() || other.range() == part.range();
@@ -44,6 +56,25 @@ impl Giving {
         }
         held.blocks.push((part.clone(), 1));
         part
+    }
+
+    /// A context names a blob whose bytes are in a file.
+    pub fn hold_file(&mut self, digest: Digest, file: Arc<File>) {
+        let held = self.held.entry(digest).or_default();
+        if !held.is_here() {
+            self.spread.hold(BlobName { digest, size: digest.size() });
+        }
+        held.file.get_or_insert((file, 0)).1 += 1;
+    }
+
+    /// A context is gone that named it.
+    pub fn release_file(&mut self, digest: Digest) {
+        let Some(held) = self.held.get_mut(&digest) else { return };
+        if let Some((_, count)) = &mut held.file {
+            *count -= 1;
+        }
+        held.file.take_if(|(_, count)| *count == 0);
+        self.release_if_unneeded(digest);
     }
 
     /// A result names a blob whose bytes stayed with a node.
@@ -73,9 +104,7 @@ impl Giving {
     }
 
     fn release_if_unneeded(&mut self, digest: Digest) {
-        let Some(held) = self.held.get(&digest).filter(|held| held.blocks.is_empty()) else {
-            return;
-        };
+        let Some(held) = self.held.get(&digest).filter(|held| !held.is_here()) else { return };
         if held.far > 0 {
             return self.spread.let_go(digest);
         }
@@ -96,6 +125,20 @@ impl Giving {
     /// How many blobs tasks and results name.
     pub fn held_count(&self) -> usize {
         self.held.len()
+    }
+
+    /// Whether a blob is a file of a context.
+    pub fn is_file(&self, digest: Digest) -> bool {
+        self.held.get(&digest).is_some_and(|held| held.file.is_some())
+    }
+
+    /// Where the bytes of a blob are, if they are here.
+    pub fn source(&self, digest: Digest) -> Option<Source> {
+        if let Some(part) = self.part(digest) {
+            return Some(part.clone().into());
+        }
+        let (file, _) = self.held.get(&digest)?.file.as_ref()?;
+        Some(Source::File(Arc::clone(file), digest.size()))
     }
 
     /// A block that has a blob's bytes: one that nobody can write to, if there is one.
@@ -146,5 +189,24 @@ mod tests {
         assert_eq!(giving.part(name.digest).expect("held").range(), kept[0].range());
         giving.release(name.digest, &kept[0]);
         assert!(giving.part(name.digest).is_none());
+    }
+
+    #[test]
+    fn a_file_is_given_while_a_context_names_it() {
+        let path = std::env::temp_dir().join(format!("gristmill-giving-{}", std::process::id()));
+        std::fs::write(&path, b"weights").expect("it is written");
+        let file = Arc::new(File::open(&path).expect("it is there"));
+        std::fs::remove_file(&path).expect("it is removed");
+        let digest = Digest::of([1; 32], 7);
+        let mut giving = Giving::default();
+        giving.hold_file(digest, Arc::clone(&file));
+        giving.hold_file(digest, file);
+        giving.release_file(digest);
+        let source = giving.source(digest).expect("another context names it");
+        let mut space = [0; 3];
+        source.read_at(4, &mut space);
+        assert_eq!((source.size(), &space), (7, b"hts"));
+        giving.release_file(digest);
+        assert!(giving.source(digest).is_none() && giving.held_count() == 0);
     }
 }

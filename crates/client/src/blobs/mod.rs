@@ -24,6 +24,7 @@ mod placing;
 mod poisoned;
 #[cfg(test)]
 mod renamed;
+mod source;
 mod staying;
 mod tables;
 mod taking;
@@ -41,8 +42,11 @@ pub use traffic::BlobTraffic;
 
 pub use depot::{DepotLine, Gate, Rest, Warden};
 
+#[cfg(test)]
+pub(crate) use depot::Order as DepotOrder;
 pub(crate) use giving::Giving;
 pub(crate) use homing::Homing;
 pub(crate) use naming::names_of;
 pub(crate) use placing::with_names;
 pub(crate) use taking::Taking;
+pub(crate) use work::TakingWork;

@@ -1,7 +1,11 @@
 //! What an engine is told about blobs.
 
+use std::sync::Arc;
+
 use gristmill_store::{BlobLimits, SpreadOptions};
 use gristmill_transport::Identity;
+
+use crate::provisions::Provider;
 
 /// What an engine is told about blobs.
 #[derive(Debug, Clone, Default)]
@@ -12,6 +16,8 @@ pub struct BlobOptions {
     pub limits: Option<BlobLimits>,
     /// What that engine proves to other nodes; none: it gives them nothing, and fetches nothing there.
     pub sibling: Option<Identity>,
+    /// Whoever makes the files of contexts ready there; none: contexts that have any fail.
+    pub provider: Option<Arc<dyn Provider>>,
 }
 
 /// From which size on parts are blobs, and how these are cut.

@@ -10,6 +10,7 @@ use super::awaited::Awaited;
 use super::depot::{Depot, Gate, News, Order, Warden};
 use super::kept::Kept;
 use super::options::BlobSizes;
+use crate::provisions::Provisions;
 
 /// What a lease's engine has to take.
 #[derive(Debug)]
@@ -36,6 +37,8 @@ pub(crate) struct Taking {
     pub kept: Kept,
     /// Results that were asked for and come back from disk.
     pub asked: Asked,
+    /// The files of contexts.
+    pub provisions: Provisions,
 }
 
 impl Taking {
@@ -70,12 +73,14 @@ impl Taking {
             unnamed: 0,
             kept: Kept::default(),
             asked: Asked::default(),
+            provisions: Provisions::default(),
         }
     }
 
     /// What is kept although no task is left, in words; none: blobs that nobody uses.
     pub fn leftovers(&self, block_count: usize) -> Option<String> {
         let counts = [
+            self.provisions.waiting_count(),
             self.awaited.len(),
             self.lacking.len(),
             self.unnamed,
@@ -83,10 +88,10 @@ impl Taking {
             self.asked.len(),
         ];
         let (unused, used) = self.store.use_counts();
-        let is_left = counts != [0; 5] || used > 0 || unused != block_count;
+        let is_left = counts != [0; 6] || used > 0 || unused != block_count;
         is_left.then(|| {
             format!(
-                "awaited, lacking, unnamed, kept, asked: {counts:?}; blobs of no use, others: {unused}, {used}; blocks: \
+                "files, awaited, lacking, unnamed, kept, asked: {counts:?}; blobs of no use, others: {unused}, {used}; blocks: \
                  {block_count}"
             )
         })
@@ -153,7 +158,7 @@ impl Taking {
     }
 
     pub fn has_news(&self) -> bool {
-        self.depot.as_ref().is_some_and(Depot::has_news)
+        self.provisions.has_news() || self.depot.as_ref().is_some_and(Depot::has_news)
     }
 
     /// No blobs are taken any more.

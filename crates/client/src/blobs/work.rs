@@ -15,8 +15,13 @@ use super::staying::StayingWork as _;
 use super::taking::Taking;
 use crate::peers::{LinkPort as _, Parts};
 
-/// What a task raises whose blob is not what its name says.
-fn changed(size: u64) -> String {
+/// What a task raises whose blob is not what its name says; or what a context fails with, if it is a file.
+fn changed(size: u64, is_file: bool) -> String {
+    if is_file {
+        return format!(
+            "a file of {size} bytes was changed after the context was used first: release it, or make another"
+        );
+    }
     format!(
         "an argument of {size} bytes was changed after its task was submitted: do not write to an array that was given by \
          reference before the tasks that need it have ended"
@@ -150,7 +155,8 @@ pub(crate) trait GivingWork: BlobHome {
                 Step::Bring { name } => self.bring_blob(name.digest),
                 Step::Refuse { node, name } => {
                     self.cease(node, name.digest);
-                    let (digest, text) = (name.digest, changed(name.size));
+                    let is_file = self.blobs().giving.is_file(name.digest);
+                    let (digest, text) = (name.digest, changed(name.size, is_file));
                     self.say_blob(node, &BlobMessage::Dropped { digest, text });
                 }
             }
@@ -158,9 +164,9 @@ pub(crate) trait GivingWork: BlobHome {
     }
 
     fn give(&mut self, node: PeerId, digest: Digest, offset: u64) {
-        let part = self.blobs().giving.part(digest).cloned();
-        if let (Some(part), Some(link)) = (part, self.links_mut().get_mut(node)) {
-            link.feeds.give(digest, part, offset);
+        let source = self.blobs().giving.source(digest);
+        if let (Some(source), Some(link)) = (source, self.links_mut().get_mut(node)) {
+            link.feeds.give(digest, source, offset);
             self.links_mut().has_outgoing = true;
         }
     }
@@ -274,6 +280,9 @@ pub(crate) trait TakingWork: BlobHome {
     }
 
     fn break_promise(&mut self, promise: TaskId, raised: Option<&str>) {
+        if let Some(taking) = self.blobs().taking {
+            taking.provisions.settle(promise, Some(said(raised)));
+        }
         let Parts { core, port, .. } = self.parts();
         core.break_promise(promise, raised.map(str::as_bytes), port.now(), port);
     }
@@ -343,6 +352,9 @@ pub(crate) trait TakingWork: BlobHome {
         for Waiter { peer, promise } in taking.awaited.take(digest) {
             if let Some(fetched) = fetched {
                 self.say_blob(peer, &BlobMessage::Have { digest, fetched });
+            }
+            if let Some(taking) = self.blobs().taking {
+                taking.provisions.settle(promise, None);
             }
             let Parts { core, port, .. } = self.parts();
             core.keep_promise(promise, now, port);

@@ -2,9 +2,10 @@
 //! back.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
-use gristmill_wire::peer::{ContextState, ContextTerms, Control};
-use gristmill_wire::{ContextId, PeerId};
+use gristmill_wire::peer::{ContextState, ContextTerms, Control, Files};
+use gristmill_wire::{ContextId, Digest, PeerId};
 
 use super::definitions::DEFINITIONS_MAX;
 use super::home::{LinkHome, LinkPort, Parts};
@@ -66,6 +67,7 @@ pub trait ContextTelling: LinkPort {
         }
         let Some(definition) = self.contexts().get(context).cloned() else { return };
         let Some(link) = self.links_mut().get_mut(peer) else { return };
+        let digests: Vec<[u8; 32]> = definition.files.iter().map(|digest| digest.0).collect();
         let terms = ContextTerms {
             context,
             workers_max: definition.workers_max,
@@ -73,6 +75,7 @@ pub trait ContextTelling: LinkPort {
             linger_ns: definition.linger_ns,
             name: definition.name.as_bytes(),
             setup: &definition.setup,
+            files: Files::of(&digests),
         };
         terms.write(&mut link.out);
     }
@@ -99,7 +102,8 @@ pub(super) trait ContextWork: LinkHome {
     fn take_context(&mut self, peer: PeerId, terms: &ContextTerms<'_>) -> Result<(), LinkError> {
         let theirs = terms.context;
         let Some(link) = self.links().get(peer) else { return Ok(()) };
-        let own = ENTRY_SIZE + terms.name.len() + terms.setup.len();
+        let files: Arc<[Digest]> = terms.files.iter().collect();
+        let own = ENTRY_SIZE * (1 + files.len()) + terms.name.len() + terms.setup.len();
         let size = link.contexts.size.saturating_add(own);
         let name = String::from_utf8_lossy(terms.name).into_owned();
         let is_for_its_side = self.links().is_lease && theirs != ContextId(0);
@@ -115,6 +119,7 @@ pub(super) trait ContextWork: LinkHome {
             workers_max: terms.workers_max.max(1),
             is_fork_safe: terms.is_fork_safe,
             linger_ns: terms.linger_ns,
+            files: Arc::clone(&files),
         };
         let options = definition.options();
         let ours = self.port_mut().contexts_mut().define(definition);
@@ -123,6 +128,9 @@ pub(super) trait ContextWork: LinkHome {
             let state = ContextState { context: theirs, ..ContextState::default() };
             link.contexts.by_theirs.insert(theirs, Known { ours, size: own, state });
             link.contexts.size = size;
+        }
+        if !files.is_empty() {
+            self.provide_files(peer, ours);
         }
         Ok(())
     }

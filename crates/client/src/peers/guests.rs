@@ -147,7 +147,8 @@ pub(super) trait GuestWork: LinkHome {
     ) -> Option<TaskId> {
         let mut taken = Taken::default();
         let payload = self.take_payloads(peer, message, &mut taken);
-        taken.parents.extend(self.take_promises(peer));
+        let context = message.limits.as_ref().map_or_else(Default::default, |one| one.context);
+        taken.parents.extend(self.take_promises(peer, context));
         let options = guest_options(message.limits.as_ref(), self.core().budgets(), now);
         // An engine that shares only what its own tasks submitted sends no guest on.
         let origin = if self.links().is_lease { Origin::External } else { Origin::Peer(peer) };

@@ -6,7 +6,7 @@
 use gristmill_core::{Core, Payload, Port};
 use gristmill_sync::clock::TickScale;
 use gristmill_wire::peer::{MessageKind, Parted};
-use gristmill_wire::{BlobName, FrameError, FunctionId, PeerId, TaskId};
+use gristmill_wire::{BlobName, ContextId, FrameError, FunctionId, PeerId, TaskId};
 
 use super::guests::Guests;
 use super::intake::PeerNews;
@@ -159,8 +159,12 @@ pub trait LinkHome: Sized {
         Err(FrameError::UnknownKind(kind as u8))
     }
 
-    /// What the payloads that were received last wait for: promises, which their task gets as parents.
-    fn take_promises(&mut self, _peer: PeerId) -> Vec<TaskId> {
+    /// A peer has defined a context with files, which are to be ready here before its first task runs.
+    fn provide_files(&mut self, _peer: PeerId, _context: ContextId) {}
+
+    /// What the payloads that were received last wait for, and the context that their task names: promises, which it gets
+    /// as parents.
+    fn take_promises(&mut self, _peer: PeerId, _context: ContextId) -> Vec<TaskId> {
         Vec::new()
     }
 

@@ -3,7 +3,7 @@
 use gristmill_core::{Core, Payload};
 use gristmill_sync::clock::TickScale;
 use gristmill_wire::peer::{MessageKind, Parted};
-use gristmill_wire::{FrameError, FunctionId, PeerId, TaskId};
+use gristmill_wire::{ContextId, FrameError, FunctionId, PeerId, TaskId};
 
 use super::guests::Guests;
 use super::home::{LinkHome, LinkPort, Parts};
@@ -148,8 +148,12 @@ impl LinkHome for Inner {
         self.take_blob_of(peer, kind, body)
     }
 
-    fn take_promises(&mut self, peer: PeerId) -> Vec<TaskId> {
-        self.promises_of(peer)
+    fn provide_files(&mut self, peer: PeerId, context: ContextId) {
+        self.files_named(peer, context);
+    }
+
+    fn take_promises(&mut self, peer: PeerId, context: ContextId) -> Vec<TaskId> {
+        self.promises_of(peer, context)
     }
 
     fn names_result(&mut self, task: TaskId, place: u32) -> bool {

@@ -4,6 +4,7 @@ mod deaths;
 mod zygotes;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use gristmill_core::StartFailure;
@@ -12,10 +13,12 @@ use gristmill_keeper::{
 };
 use gristmill_wire::{ContextId, Epoch, Kind, SlotId};
 
+use crate::blobs::BlobWork as _;
 use crate::contexts::ContextDefinition;
 use crate::inner::Inner;
 use crate::lanes::{Lane, Order, next_epoch};
 use crate::peers::{ContextTelling as _, LinkWork};
+use crate::provisions::ProvisionWork as _;
 pub use zygotes::{SETUP_EXIT_CODE, THREADED_EXIT_CODE};
 use zygotes::{Zygote, ZygoteState, Zygotes, is_final, obituary};
 
@@ -66,6 +69,8 @@ struct Birth<'a> {
     context: ContextId,
     /// What it is to set up, if anything.
     definition: Option<&'a ContextDefinition>,
+    /// The same, as processes are told it.
+    setup: Option<Arc<[u8]>>,
     now: u64,
 }
 
@@ -141,7 +146,7 @@ impl Tree {
         let WorkerKey { slot, epoch } = birth.worker;
         let mut program = self.program.clone();
         program.arguments.push(format!("{}.{}", slot.0, epoch.0).into_bytes());
-        self.with_descriptors(program, birth.definition, |program, descriptors| {
+        self.with_descriptors(program, birth.setup.as_deref(), |program, descriptors| {
             self.commands.spawn_fresh(birth.worker, program, descriptors)
         })
     }
@@ -149,7 +154,7 @@ impl Tree {
     fn start_zygote(&mut self, birth: &Birth<'_>) -> Result<(), String> {
         let number = self.zygotes.next_number();
         let program = self.program.clone();
-        self.with_descriptors(program, birth.definition, |program, descriptors| {
+        self.with_descriptors(program, birth.setup.as_deref(), |program, descriptors| {
             self.commands.start_zygote(number, program, descriptors)
         })?;
         *self.zygotes.get(birth.context) = Zygote {
@@ -174,12 +179,12 @@ impl Tree {
     fn with_descriptors<E: std::fmt::Display>(
         &self,
         mut program: Program,
-        definition: Option<&ContextDefinition>,
+        setup: Option<&[u8]>,
         start: impl FnOnce(Program, &[BorrowedFd<'_>]) -> Result<(), E>,
     ) -> Result<(), String> {
         let mut descriptors: Vec<BorrowedFd<'_>> =
             self.descriptors.iter().map(AsFd::as_fd).collect();
-        let setup = definition.map(|one| memory_copy(c"gristmill-context", &one.setup));
+        let setup = setup.map(|setup| memory_copy(c"gristmill-context", setup));
         let setup = setup.transpose().map_err(|error| error.to_string())?;
         if let Some(setup) = &setup {
             program.arguments.push(CONTEXT_ARGUMENT.to_vec());
@@ -223,7 +228,11 @@ impl Inner {
             Order::DropContext(context) => {
                 self.tree.stop_zygote(context);
                 self.lanes.tell_dropped(context);
-                self.lanes.contexts.drop(context);
+                self.drop_provision(context);
+                for &digest in self.lanes.contexts.drop(context).iter() {
+                    self.lanes.giving.release_file(digest);
+                }
+                self.spread_blobs();
             }
         }
     }
@@ -251,7 +260,8 @@ impl Inner {
     fn start_process(&mut self, worker: WorkerKey, context: ContextId) -> Result<(), String> {
         let definition = self.lanes.contexts.get(context);
         let now = self.lanes.now();
-        self.tree.spawn(&Birth { worker, context, definition, now })
+        let setup = self.lanes.contexts.setup(context);
+        self.tree.spawn(&Birth { worker, context, definition, setup, now })
     }
 
     fn fail_start(&mut self, slot: SlotId, text: String, permanent: bool) {

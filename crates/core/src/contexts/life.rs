@@ -13,11 +13,11 @@ use crate::stats::ContextStats;
 use crate::{Core, NONE, StartFailure};
 
 impl Core {
-    /// Makes a context known: tasks may name it. One that is known keeps what it has.
+    /// Makes a context known: tasks may name it. One that is known keeps what it has; gives whether it is new.
     ///
     /// # Panics
     /// It is the number of none.
-    pub fn define_context(&mut self, context: ContextId, options: ContextOptions) {
+    pub fn define_context(&mut self, context: ContextId, options: ContextOptions) -> bool {
         assert!(context != PLAIN, "0 is no context");
         let new = || Context {
             options,
@@ -34,7 +34,9 @@ impl Core {
             used_at: 0,
             stats: ContextStats::default(),
         };
+        let count = self.contexts.table.len();
         self.contexts.table.entry(context).or_insert_with(new);
+        self.contexts.table.len() > count
     }
 
     /// No task will name a context any more. Those that do are completed; then its workers leave, and
@@ -151,6 +153,21 @@ impl Core {
         }
         if let Some(one) = self.contexts.table.get_mut(&self.extras[extra].context) {
             one.failure = Some(Arc::clone(failure));
+        }
+    }
+
+    /// Nobody can have a context, which has no workers yet: its tasks fail with this once they are ready.
+    pub fn give_up_context(
+        &mut self,
+        context: ContextId,
+        failure: StartFailure,
+        now: u64,
+        port: &mut impl Port,
+    ) {
+        self.now = now;
+        if let Some(one) = self.contexts.table.get_mut(&context) {
+            one.failure = Some(Arc::new(failure));
+            self.pump(port);
         }
     }
 

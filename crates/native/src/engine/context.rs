@@ -1,5 +1,7 @@
 //! Contexts of an engine: what `gristmill.Context` holds of each executor that its functions run in.
 
+use std::fs::File;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use gristmill_client::{Client, ContextDefinition};
@@ -9,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use super::{Engine, nanoseconds};
+use crate::image::parse;
 
 /// One engine's use of one context, which stays there as long as this lives.
 #[pyclass(frozen, module = "gristmill._native")]
@@ -83,23 +86,32 @@ fn seconds(ns: u64) -> f64 {
 #[pymethods]
 impl Engine {
     /// Makes a context known; called by `gristmill.Context`, with how many workers may have it, whether forks of one are safe,
-    /// and for how many seconds it is kept while nobody uses it.
+    /// and for how many seconds it is kept while nobody uses it. `files` are what nodes are to have: digests and paths.
     fn _define_context(
         &self,
         py: Python<'_>,
         name: &str,
         setup: &Bound<'_, PyBytes>,
         terms: (u16, bool, Option<f64>),
+        files: Vec<(String, PathBuf)>,
     ) -> PyResult<ContextUse> {
         let (workers_max, is_fork_safe, keep) = terms;
         let client = Arc::clone(self.running_client(py)?);
-        let id = client.define_context(ContextDefinition {
+        let mut names = Vec::new();
+        let mut opened = Vec::new();
+        for (digest, path) in files {
+            names.push(parse(&digest)?);
+            opened.push(Arc::new(File::open(&path)?));
+        }
+        let definition = ContextDefinition {
             name: name.into(),
             setup: setup.as_bytes().into(),
             workers_max,
             is_fork_safe,
             linger_ns: nanoseconds("keep", keep)?.unwrap_or(u64::MAX),
-        });
+            files: names.into(),
+        };
+        let id = client.define_context(definition, opened);
         let generation = crate::fork::generation();
         Ok(ContextUse { client, id, is_released: AtomicBool::new(false), generation })
     }

@@ -6,8 +6,8 @@ use gristmill_client::{
     BlobWork, Departure, Guests, LinkHome, LinkWork, Parts, PeerNews, Returned,
 };
 use gristmill_core::{Core, PeerId, TaskId};
-use gristmill_wire::FrameError;
 use gristmill_wire::peer::{MessageKind, Parted};
+use gristmill_wire::{ContextId, FrameError};
 
 use super::lanes::Lanes;
 
@@ -118,8 +118,14 @@ impl LinkHome for Engine {
         }
     }
 
-    fn take_promises(&mut self, peer: PeerId) -> Vec<TaskId> {
-        if self.tables().is_some() { self.promises_of(peer) } else { Vec::new() }
+    fn provide_files(&mut self, peer: PeerId, context: ContextId) {
+        if self.tables().is_some() {
+            self.files_named(peer, context);
+        }
+    }
+
+    fn take_promises(&mut self, peer: PeerId, context: ContextId) -> Vec<TaskId> {
+        if self.tables().is_some() { self.promises_of(peer, context) } else { Vec::new() }
     }
 
     fn names_result(&mut self, task: TaskId, place: u32) -> bool {

@@ -1,7 +1,7 @@
 //! What a liar says of contexts.
 
 use gristmill_wire::ContextId;
-use gristmill_wire::peer::{ContextState, ContextTerms, Control};
+use gristmill_wire::peer::{ContextState, ContextTerms, Control, Files};
 
 use super::liar::Choices;
 
@@ -26,6 +26,7 @@ fn define_context(context: ContextId, workers_max: u16, out: &mut Vec<u8>) {
         linger_ns: 1_000_000,
         name: b"c",
         setup: b"code",
+        files: Files::of(&[[7; 32]; 2][..usize::from(workers_max % 3)]),
     };
     terms.write(out);
 }

@@ -160,8 +160,14 @@ impl LinkHome for Engine {
         }
     }
 
-    fn take_promises(&mut self, peer: PeerId) -> Vec<TaskId> {
-        if self.tables().is_some() { self.promises_of(peer) } else { Vec::new() }
+    fn provide_files(&mut self, peer: PeerId, context: ContextId) {
+        if self.tables().is_some() {
+            self.files_named(peer, context);
+        }
+    }
+
+    fn take_promises(&mut self, peer: PeerId, context: ContextId) -> Vec<TaskId> {
+        if self.tables().is_some() { self.promises_of(peer, context) } else { Vec::new() }
     }
 
     fn names_result(&mut self, task: TaskId, place: u32) -> bool {

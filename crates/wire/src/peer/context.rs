@@ -1,7 +1,7 @@
 //! Contexts of another engine: what their ids stand for, and what became of them.
 
 use super::{MessageKind, Reader, put_bytes, put_words, write_message};
-use crate::{ContextId, FrameError};
+use crate::{ContextId, Digest, FrameError};
 
 /// What a context id of the sender stands for from now on: before the first task that names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,37 @@ pub struct ContextTerms<'a> {
     pub name: &'a [u8],
     /// What a process with it sets up.
     pub setup: &'a [u8],
+    /// The files that are to be at its node first: blobs of the sender.
+    pub files: Files<'a>,
+}
+
+/// What files are called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Files<'a>(&'a [[u8; 32]]);
+
+impl<'a> Files<'a> {
+    /// From names one after the other.
+    ///
+    /// # Errors
+    /// [`FrameError::Truncated`]: the last one is cut off.
+    fn read(bytes: &'a [u8]) -> Result<Self, FrameError> {
+        let (digests, rest) = bytes.as_chunks();
+        if rest.is_empty() {
+            return Ok(Self(digests));
+        }
+        Err(FrameError::Truncated { needed: bytes.len() - rest.len() + 32, found: bytes.len() })
+    }
+
+    /// Those of a sender, as they lie in memory.
+    #[must_use]
+    pub const fn of(digests: &'a [[u8; 32]]) -> Self {
+        Self(digests)
+    }
+
+    /// The names, in the sender's order.
+    pub fn iter(self) -> impl Iterator<Item = Digest> + 'a {
+        self.0.iter().copied().map(Digest)
+    }
 }
 
 /// The bit of the first word that says that processes can be forked.
@@ -32,6 +63,7 @@ impl<'a> ContextTerms<'a> {
             put_words(out, [word, self.linger_ns]);
             put_bytes(out, self.name);
             put_bytes(out, self.setup);
+            put_bytes(out, self.files.0.as_flattened());
         })
     }
 
@@ -50,6 +82,7 @@ impl<'a> ContextTerms<'a> {
             linger_ns,
             name: reader.sized_bytes()?,
             setup: reader.sized_bytes()?,
+            files: Files::read(reader.sized_bytes()?)?,
         })
     }
 }
@@ -121,6 +154,7 @@ mod tests {
             linger_ns: u64::MAX,
             name: b"model",
             setup: b"code",
+            files: Files(&[[1; 32], [2; 32]]),
         };
         let state = ContextState {
             context: ContextId(7),
@@ -136,6 +170,13 @@ mod tests {
         let bodies: Vec<_> = Messages::new(&chunk).map(|one| one.expect("whole").1).collect();
         assert_eq!(ContextTerms::read(bodies[0]), Ok(terms));
         assert_eq!(ContextState::read(bodies[1]), Ok(state));
+        assert_eq!(terms.files.iter().last(), Some(Digest([2; 32])));
+    }
+
+    #[test]
+    fn a_name_that_is_cut_off_is_refused() {
+        let cut = Files::read(&[7; 63]);
+        assert_eq!(cut, Err(FrameError::Truncated { needed: 64, found: 63 }));
     }
 
     #[test]
@@ -148,11 +189,12 @@ mod tests {
             linger_ns: 3,
             name: b"m",
             setup: b"",
+            files: Files::default(),
         };
         terms.write(&mut chunk);
         let golden = [
-            40, 0, 0, 0, 27, 0, 0, 0, 1, 0, 0, 0, 2, 0, 1, 0, 3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0,
-            0, 0, 0, 0, b'm', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            48, 0, 0, 0, 27, 0, 0, 0, 1, 0, 0, 0, 2, 0, 1, 0, 3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0,
+            0, 0, 0, 0, b'm', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
         ];
         assert_eq!(chunk, golden);
     }

@@ -16,7 +16,7 @@ mod task;
 
 pub use answer::{AnswerMessage, EndKind, LossFrame};
 pub use blob::{BlobMessage, Piece, Shortfall};
-pub use context::{ContextState, ContextTerms};
+pub use context::{ContextState, ContextTerms, Files};
 pub use control::{Beat, Control, Definition};
 pub use greeting::{Ask, Grant, Greeting, Role};
 pub use parted::{ParentResult, ParentResults, Part, Parted};

@@ -1,0 +1,192 @@
+//! The files of contexts at a node: images of environments, and whatever else is to be there before a context is set up.
+//!
+//! A context comes with the names of its files, which are blobs of whoever defined it. What is not on the node's disk from
+//! an earlier use is asked for like the large arguments of tasks, and comes the same way: once for each node, from node to
+//! node. Then a provider makes it ready, once, and the context's processes are told where it is. Its tasks wait for a
+//! promise meanwhile, so that nothing is set up before.
+//!
+//! ```text
+//!  defined ──► looking ──► coming ──► making ──► ready ──► let go of, with the context
+//!                 └──── nothing is lacking ──┘
+//! ```
+//! From everywhere a context can fail, with a sentence: its tasks end with that, and those of other contexts go on.
+
+mod provider;
+#[cfg(test)]
+mod tests;
+mod work;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gristmill_sync::atomic::{AtomicU64, Ordering};
+use gristmill_transport::Waker;
+use gristmill_wire::{ContextId, PeerId, TaskId};
+
+use provider::{Desk, News, Order};
+
+pub use provider::{Brought, Provider, Ticket};
+pub(crate) use work::ProvisionWork;
+
+/// How far the files of one context have come.
+#[derive(Debug)]
+enum Stage {
+    Looking,
+    Coming {
+        files: Brought,
+        /// Promises of blobs that are not here.
+        waits: Vec<TaskId>,
+        /// Why one of them does not come.
+        failure: Option<String>,
+    },
+    Making,
+    /// They are ready, or never will be.
+    Over,
+}
+
+#[derive(Debug)]
+struct Provision {
+    ticket: Ticket,
+    /// Who defined the context first, and has its files.
+    peer: PeerId,
+    setup: Arc<[u8]>,
+    /// What the context's tasks wait for.
+    promise: TaskId,
+    stage: Stage,
+}
+
+/// The files of all contexts here that have any.
+#[derive(Debug, Default)]
+pub(crate) struct Provisions {
+    /// None: this node has nobody who could.
+    provider: Option<(Arc<dyn Provider>, Waker)>,
+    /// Started with the first context that has files.
+    desk: Option<Desk>,
+    table: BTreeMap<ContextId, Provision>,
+    /// Nothing more comes for one of them.
+    has_settled: bool,
+}
+
+/// Tickets are unique in a process: its engines share what is on disk.
+static TICKETS: AtomicU64 = AtomicU64::new(0);
+
+impl Provisions {
+    /// Whoever makes files ready; `engine` wakes whoever takes the news of it.
+    pub fn new(provider: Option<Arc<dyn Provider>>, engine: Waker) -> Self {
+        Self { provider: provider.map(|provider| (provider, engine)), ..Self::default() }
+    }
+
+    /// What a task has to wait for that names a context.
+    pub fn promise_of(&self, context: ContextId) -> Option<TaskId> {
+        let provision = self.table.get(&context)?;
+        (!matches!(provision.stage, Stage::Over)).then_some(provision.promise)
+    }
+
+    /// Whether there is something to be taken in.
+    pub fn has_news(&self) -> bool {
+        self.has_settled || self.desk.as_ref().is_some_and(Desk::has_news)
+    }
+
+    /// How many contexts wait for their files.
+    pub fn waiting_count(&self) -> usize {
+        let is_over = |one: &&Provision| !matches!(one.stage, Stage::Over);
+        self.table.values().filter(is_over).count()
+    }
+
+    /// A context has files.
+    fn enter(&mut self, context: ContextId, peer: PeerId, setup: Arc<[u8]>, promise: TaskId) {
+        // Relaxed without a partner: it only has to be another number each time.
+        let ticket = TICKETS.fetch_add(1, Ordering::Relaxed);
+        let provision = Provision { ticket, peer, setup, promise, stage: Stage::Looking };
+        self.table.insert(context, provision);
+    }
+
+    /// Has the provider look for the files of a context.
+    ///
+    /// # Errors
+    /// There is none, in words.
+    fn begin(&mut self, context: ContextId) -> Result<(), String> {
+        let Some(provision) = self.table.get(&context) else { return Ok(()) };
+        let order = Order::Look(provision.ticket, Arc::clone(&provision.setup));
+        if self.desk.is_none() {
+            let Some((provider, engine)) = self.provider.clone() else {
+                return Err("nobody on this node makes files ready".to_owned());
+            };
+            let desk = Desk::start(provider, engine);
+            self.desk = Some(desk.map_err(|error| format!("no thread can be started: {error}"))?);
+        }
+        self.order(order);
+        Ok(())
+    }
+
+    fn order(&self, order: Order) {
+        if let Some(desk) = &self.desk {
+            desk.order(order);
+        }
+    }
+
+    /// What the provider has told.
+    fn take_news(&self) -> Vec<News> {
+        self.desk.as_ref().map(Desk::take_news).unwrap_or_default()
+    }
+
+    /// The context whose files a ticket is for, unless that is gone.
+    fn find(&self, ticket: Ticket) -> Option<ContextId> {
+        let found = self.table.iter().find(|(_, one)| one.ticket == ticket);
+        found.map(|(&context, _)| context)
+    }
+
+    /// A blob has come, or does not: contexts that waited for it wait for what is left.
+    pub fn settle(&mut self, promise: TaskId, failure: Option<&str>) {
+        for provision in self.table.values_mut() {
+            let Stage::Coming { waits, failure: known, .. } = &mut provision.stage else {
+                continue;
+            };
+            if waits.contains(&promise) {
+                waits.retain(|&other| other != promise);
+                *known = known.take().or_else(|| failure.map(str::to_owned));
+                self.has_settled = true;
+            }
+        }
+    }
+
+    /// Contexts for which nothing more comes: with what has, or why nothing does.
+    fn take_settled(&mut self) -> Vec<(ContextId, Result<Brought, String>)> {
+        if !std::mem::take(&mut self.has_settled) {
+            return Vec::new();
+        }
+        let mut settled = Vec::new();
+        for (&context, provision) in &mut self.table {
+            let Stage::Coming { files, waits, failure } = &mut provision.stage else { continue };
+            match failure.take() {
+                Some(text) => settled.push((context, Err(text))),
+                None if waits.is_empty() => settled.push((context, Ok(std::mem::take(files)))),
+                None => {}
+            }
+        }
+        settled
+    }
+
+    /// Has the provider make ready what has come for a context.
+    fn make(&mut self, context: ContextId, files: Brought) {
+        if let Some(provision) = self.table.get_mut(&context) {
+            provision.stage = Stage::Making;
+            let order = Order::Provide(provision.ticket, Arc::clone(&provision.setup), files);
+            self.order(order);
+        }
+    }
+
+    /// The files of a context are ready, or never will be: what its tasks wait for.
+    fn end(&mut self, context: ContextId) -> Option<TaskId> {
+        let provision = self.table.get_mut(&context)?;
+        provision.stage = Stage::Over;
+        Some(provision.promise)
+    }
+
+    /// A context is gone; gives what its tasks would have waited for.
+    pub fn let_go(&mut self, context: ContextId) -> Option<TaskId> {
+        let provision = self.table.remove(&context)?;
+        self.order(Order::LetGo(provision.ticket));
+        (!matches!(provision.stage, Stage::Over)).then_some(provision.promise)
+    }
+}
