@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gristmill import Context, ContextError, Executor
-from gristmill._images import build
+from gristmill._images import build, storage
 from gristmill._images.recipe import Recipe
 
 from setups import load_grain
@@ -59,6 +59,24 @@ def test_a_context_imports_from_an_image(
     context = Context(load_grain, environment=image.path, mode="fork")
     options = executor.options(context=context)
     assert options.submit(lambda: context["version"]).result() == "3"
+
+
+@pytest.mark.parametrize("reuse", ["memory", "none"])
+def test_an_environment_on_a_shared_file_system_is_used_from_the_nodes_own_disk(
+    executor: Executor,
+    make_environment: MakeEnvironment,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    reuse: str,
+) -> None:
+    (tmp_path / "disk").mkdir()
+    monkeypatch.setenv("GRISTMILL_LOCAL_DIR", str(tmp_path / "disk"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(storage, "is_worth_an_image", lambda prefix: "env-4" in prefix)
+    context = Context(load_grain, environment=make_environment("4"), reuse=reuse)
+    options = executor.options(context=context)
+    place = options.submit(os.getenv, "VIRTUAL_ENV").result()
+    assert place.startswith(str(tmp_path / ("disk" if reuse == "memory" else "env-4")))
 
 
 def test_a_package_that_an_environment_lacks_is_named(

@@ -68,11 +68,11 @@ def keys(tmp_path: Path) -> tuple[str, str]:
 
 @pytest.fixture
 def start_node() -> Iterator[Callable[..., str]]:
-    """Starts agents that listen, with what is to come before their command; gives the address of each."""
+    """Starts agents that listen, by an interpreter and whatever comes before it; gives the address of each."""
     running: list[subprocess.Popen[str]] = []
 
-    def start(key: str, *options: str, before: Sequence[str] = ()) -> str:
-        command = [*before, *COMMAND, "node", "--listen", "127.0.0.1:0", "--key", key, *options]
+    def start(key: str, *options: str, by: Sequence[str] = (sys.executable,)) -> str:
+        command = [*by, *COMMAND[1:], "node", "--listen", "127.0.0.1:0", "--key", key, *options]
         running.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
         said = running[-1].stderr.readline()  # type: ignore[union-attr]
         return said.split()[-1]

@@ -9,8 +9,12 @@ import venv
 from collections.abc import Callable
 from pathlib import Path
 
+import cloudpickle
+import packaging
 import pytest
+import threadpoolctl
 
+import gristmill
 from gristmill import Context, ContextError, Executor, context_file, on
 
 import calls
@@ -33,14 +37,14 @@ def weights(tmp_path: Path) -> Path:
 @pytest.fixture
 def start_own(
     keys: tuple[str, str], start_node: StartNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str], str]:
+) -> StartNode:
     """Starts a node with a disk of its own."""
 
-    def start(name: str) -> str:
+    def start(name: str, **options: object) -> str:
         disk = tmp_path / name
         disk.mkdir()
         monkeypatch.setenv("GRISTMILL_LOCAL_DIR", str(disk))
-        return start_node(keys[1], "--workers", "1", "--name", name)
+        return start_node(keys[1], "--workers", "1", "--name", name, **options)
 
     return start
 
@@ -52,7 +56,7 @@ def load() -> dict[str, object]:
 
 def test_each_node_is_brought_a_file_once_and_keeps_it(
     keys: tuple[str, str],
-    start_own: Callable[[str], str],
+    start_own: StartNode,
     weights: Path,
     tmp_path: Path,
     gate: Gate,
@@ -84,7 +88,7 @@ def test_each_node_is_brought_a_file_once_and_keeps_it(
 
 def test_nodes_are_brought_an_environment_as_an_image(
     keys: tuple[str, str],
-    start_own: Callable[[str], str],
+    start_own: StartNode,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -109,8 +113,46 @@ def test_nodes_are_brought_an_environment_as_an_image(
     assert path.startswith(str(tmp_path / "one"))
 
 
+def test_nodes_are_brought_what_they_lack_of_the_callers_packages(
+    keys: tuple[str, str],
+    start_own: StartNode,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "chaff.py").write_text("import iniconfig\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "mine"))
+
+    def load_chaff() -> dict[str, str]:
+        import chaff  # type: ignore[import-not-found] # this test has made it
+
+        return {"own": chaff.__file__, "installed": chaff.iniconfig.__file__}
+
+    addresses = [start_own("full"), start_own("bare", by=bare_interpreter(tmp_path))]
+    for name, address in zip(("full", "bare"), addresses, strict=True):
+        context = Context(load_chaff, environment="auto")
+        with Executor(nodes=on.hosts(address, key=keys[0])) as executor:
+            options = executor.options(context=context)
+            found = options.submit(lambda: (context["own"], context["installed"])).result()  # noqa: B023
+        own, installed = (path.startswith(str(tmp_path / name)) for path in found)
+        assert own
+        assert installed == (name == "bare"), "nothing is sent that is there"
+
+
+def bare_interpreter(folder: Path) -> list[str]:
+    """One that has Gristmill, and what that needs, and nothing else."""
+    venv.create(folder / "bare-env", symlinks=True, with_pip=False)
+    (folder / "needed").mkdir()
+    for package in (gristmill, cloudpickle, threadpoolctl, packaging):
+        place = Path(package.__file__)
+        place = place.parent if place.name == "__init__.py" else place
+        (folder / "needed" / place.name).symlink_to(place)
+    return ["env", f"PYTHONPATH={folder / 'needed'}", str(folder / "bare-env/bin/python")]
+
+
 def test_a_file_that_was_changed_since_fails_its_context_alone(
-    keys: tuple[str, str], start_own: Callable[[str], str], weights: Path
+    keys: tuple[str, str], start_own: StartNode, weights: Path
 ) -> None:
     address = start_own("one")
     context = Context(load, files=[weights], name="model")
@@ -135,7 +177,8 @@ def test_a_node_without_room_for_a_file_says_so(
     before = ["unshare", "--mount", *root, "sh", "-c", mount, str(small)]
     if subprocess.run([*before, "true"], capture_output=True).returncode:
         pytest.skip("no small disk can be mounted: it needs root, or namespaces of users")
-    address = start_node(keys[1], "--workers", "1", "--name", "small", before=before)
+    by = [*before, sys.executable]
+    address = start_node(keys[1], "--workers", "1", "--name", "small", by=by)
     context = Context(load, files=[weights], name="model")
     with Executor(nodes=on.hosts(address, key=keys[0])) as executor:
         why = r'(?s)on node small.*"model".*no space left to open .*weights.bin'

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from gristmill import _native
     from gristmill._executor import Executor
 
+#: The environment of a context whose nodes get what they lack of the caller's.
+AUTO = "auto"
 #: Seconds that a setup may take.
 SETUP_SECONDS = 600.0
 #: Seconds that a context is kept while nobody uses it.
@@ -80,7 +82,9 @@ class Context:
         any more.
     :param environment: packages to import from instead of the caller's: the folder of a virtual environment, of one
         made by uv or by conda, for the same version of Python, or an image of one (``gristmill env pack``). Other nodes
-        get it as an image, once each and from each other, and keep it on their own disks.
+        get it as an image, once each and from each other, and keep it on their own disks. With ``"auto"`` it is the
+        caller's own: nodes get the distributions and modules that the setup, ``preload`` and the program import, unless
+        they have all of them.
     :param files: paths of files that the setup and the functions need, or a mapping of names to paths; the name of a
         path is its last part. ``gristmill.context_file(name)`` is where one is, in the setup and in the functions.
         Other nodes get them like the environment. They are not to be changed while the context is used.
@@ -287,6 +291,15 @@ class Context:
             _known[self._key] = self
         return self._key
 
+    @property
+    def description(self) -> bytes:
+        """What a worker's process is told of the context."""
+        return self.key + self._description
+
+    @property
+    def _is_auto(self) -> bool:
+        return self.environment == AUTO
+
     def _describe(self) -> bytes:
         """What a worker's process is told of the context, but its key."""
         setup = _functions.definition(self.setup)
@@ -306,7 +319,10 @@ class Context:
                 "mode": self.mode,
                 "reuse": self.reuse,
                 "own_folder": self.own_folder,
-                "environment": packages.describe(self.environment),
+                "environment": None if self._is_auto else packages.describe(self.environment),
+                "is_auto": self._is_auto,
+                # What nodes get of the caller's environment.
+                "layers": [],
                 "files": _files.describe(self.files, self.name),
             }
         )
@@ -315,8 +331,7 @@ class Context:
         """Called by the engine with the first task that names the context."""
         use = self._uses.get(executor)
         if use is None:
-            key = self.key
-            description, parcel = pack_for(executor, key + self._description)
+            description, parcel = pack_for(executor, self)
             workers = self.slots or _WORKERS_MAX
             terms = (workers, self.fork, self.keep)
             use = executor._define_context(self.name, description, terms, parcel)

@@ -98,6 +98,25 @@ def of_functions(functions: Iterable[Any], observed: Observed | None = None) -> 
     return _finished(resolver, observed, reached.by_value)
 
 
+def of_caller(setup: Any, preload: Iterable[str] = ()) -> Discovery:
+    """Discovers what a setup needs, and the program of this process: its file, or what a notebook has defined."""
+    main = sys.modules["__main__"]
+    program = getattr(main, "__file__", None)
+    defined = [] if program else [one for one in vars(main).values() if callable(one)]
+    reached = objects.of_objects([setup, *defined])
+    resolver = Resolver(sys.path)
+    resolver.add(reached.scan)
+    if program and os.path.isfile(program):
+        with open(program, "rb") as file:
+            source = file.read()
+        resolver.add_main(program, len(source))
+        statements = ast.parse(source, program).body
+        resolver.add(imports.of_statements(statements, os.path.basename(program)))
+    for name in preload:
+        resolver.add_one(imports.Import(name, "it is to be preloaded"))
+    return _finished(resolver, None, reached.by_value)
+
+
 def _finished(resolver: Resolver, observed: Observed | None, by_value: Sequence[str]) -> Discovery:
     if observed is not None:
         _add_observed(resolver, observed)

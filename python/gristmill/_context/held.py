@@ -7,7 +7,7 @@ import inspect
 import os
 
 from gristmill import _functions, _threads, _unpickling, _world
-from gristmill._context import files, packages
+from gristmill._context import files, layers, packages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ def set_up(description: bytes, world: bytes) -> None:
     if is_kept:
         with _time_limit(told["timeout"]):
             files.enter(told["files"])
+            layers.enter(told["layers"])
             if told["environment"] is not None:
                 packages.enter(told["environment"])
             _threads.import_all(told["preload"])

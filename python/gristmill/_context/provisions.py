@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gristmill._context import held
+from gristmill._context import held, layers
 from gristmill._images import opening
 from gristmill._images.node import Node
 from gristmill._images.sources import Source
@@ -52,6 +52,9 @@ def provide(ticket: int, description: bytes, brought: list[_native.BroughtFile])
     }
     if told["environment"] is not None and told["environment"][1]:
         told["environment"] = (kept[told["environment"][1]].path, "")
+    told["layers"] = [
+        (digest, kept[digest].path, named) for digest, _, named in told["layers"] if digest in kept
+    ]
     return held.write(key, told)
 
 
@@ -66,4 +69,5 @@ def _needs(told: dict[str, Any]) -> list[tuple[Node, dict[str, str]]]:
     files = {digest: path for path, digest, _ in told["files"].values()}
     environment = told["environment"]
     images = {environment[1]: environment[0]} if environment and environment[1] else {}
+    images.update((layer[0], layer[1]) for layer in told["layers"] if layers.is_needed(layer))
     return [(Node(is_for_files=True), files), (Node(), images)]

@@ -57,6 +57,8 @@ class UserFile:
     #: ``by value`` or ``as a file``.
     how: str
     why: str
+    #: The module that it is.
+    module: str = "__main__"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,7 +187,9 @@ class Resolver:
 
     def _follow(self, place: Place, file: str, why: str) -> None:
         """Takes a file of the user's, and looks at its code."""
-        self.files[file] = UserFile(file, recorded.size_of(file) or 0, "as a file", why)
+        self.files[file] = UserFile(
+            file, recorded.size_of(file) or 0, "as a file", why, place.module
+        )
         if not place.is_source:
             if place.is_compiled:
                 self.notes.append(f"{file} is compiled: for this Python and this kind of machine")

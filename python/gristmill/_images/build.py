@@ -78,7 +78,8 @@ def _folder(cache: str | None) -> str:
 
 
 def _build(seen: Look, form: str, folder: str, work: str) -> Image:
-    of = ", ".join(seen.recipe.distributions) or os.path.realpath(seen.recipe.prefix)
+    recipe = seen.recipe
+    of = recipe.name or ", ".join(recipe.distributions) or os.path.realpath(recipe.prefix)
     needed = sum(found.size for found in seen.found)
     try:
         contents = recipes.gather(seen, work)

@@ -31,7 +31,7 @@ _RULES = 1
 class Recipe:
     """What goes into an image."""
 
-    #: An environment: what ``python -m venv``, ``uv venv`` or conda made.
+    #: An environment: what ``python -m venv``, ``uv venv`` or conda made; empty: none.
     prefix: str
     #: Of the running interpreter's packages these only, below ``site-packages``; the prefix is not looked at then.
     distributions: tuple[str, ...] = ()
@@ -39,6 +39,8 @@ class Recipe:
     files: tuple[tuple[str, str], ...] = ()
     #: The interpreter goes in too, for nodes that have none at the same place.
     with_python: bool = False
+    #: What the image is of, for people; the distributions or the environment if not given.
+    name: str = ""
 
 
 @dataclasses.dataclass
@@ -56,7 +58,7 @@ class Look:
 
 def look(recipe: Recipe) -> Look:
     """Looks at what a recipe names: names, sizes and times, and the few bytes that decide on more."""
-    if recipe.distributions:
+    if recipe.distributions or not recipe.prefix:
         import sys
 
         made = Look(recipe, sys.executable, interpreter.ask(sys.executable), [], {})
@@ -163,6 +165,6 @@ def manifest(seen: Look) -> bytes:
         "python": seen.interpreter.version,
         "machine": seen.interpreter.machine,
         "interpreter": "" if seen.recipe.with_python else seen.interpreter.executable,
-        "environment": not seen.recipe.distributions,
+        "environment": bool(seen.recipe.prefix) and not seen.recipe.distributions,
     }
     return json.dumps(said, indent=1, sort_keys=True).encode() + b"\n"
