@@ -6,7 +6,9 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from gristmill import Context, Executor, WorkerLost
@@ -22,6 +24,24 @@ MakeExecutor = Callable[..., Executor]
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
     return Log(tmp_path)
+
+
+def test_large_arguments_of_a_setup_are_shared_and_changed_for_oneself_alone(
+    make_executor: MakeExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRISTMILL_LOCAL_DIR", str(tmp_path))
+    table, row = np.arange(1 << 17), np.ones(1 << 14)
+
+    def change(table: np.ndarray[Any, Any], row: np.ndarray[Any, Any], word: str) -> dict[str, Any]:
+        table[0] += 1
+        return {"sum": int(table.sum() + row.sum()), "word": word}
+
+    context = Context(change, table, row, "end", fork=False)
+    options = make_executor(2).options(context=context)
+    for _ in range(2):
+        assert options.submit(lambda: context["sum"]).result() == table.sum() + row.size + 1
+    assert table[0] == 0
+    assert options.submit(lambda: context["word"]).result() == "end"
 
 
 def test_the_setup_runs_once_and_every_call_has_what_it_left(executor: Executor, log: Log) -> None:

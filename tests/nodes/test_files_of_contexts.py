@@ -8,8 +8,10 @@ import sys
 import venv
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import cloudpickle
+import numpy as np
 import packaging
 import pytest
 import threadpoolctl
@@ -38,20 +40,24 @@ def weights(tmp_path: Path) -> Path:
 def start_own(
     keys: tuple[str, str], start_node: StartNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> StartNode:
-    """Starts a node with a disk of its own."""
+    """Starts a node with a disk of its own; this end has another one."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.setenv("GRISTMILL_LOCAL_DIR", str(tmp_path / "here"))
 
     def start(name: str, **options: object) -> str:
         disk = tmp_path / name
         disk.mkdir()
-        monkeypatch.setenv("GRISTMILL_LOCAL_DIR", str(disk))
-        return start_node(keys[1], "--workers", "1", "--name", name, **options)
+        with monkeypatch.context() as patch:
+            patch.setenv("GRISTMILL_LOCAL_DIR", str(disk))
+            return start_node(keys[1], "--workers", "1", "--name", name, **options)
 
     return start
 
 
-def load() -> dict[str, object]:
+def load(table: np.ndarray[Any, Any] | None = None) -> dict[str, Any]:
     path = context_file("weights.bin")
-    return {"node": os.environ["GRISTMILL_NODE"], "path": path, "bytes": Path(path).read_bytes()}
+    made = {"node": os.environ["GRISTMILL_NODE"], "path": path, "bytes": Path(path).read_bytes()}
+    return {**made, "table": table}
 
 
 def test_each_node_is_brought_a_file_once_and_keeps_it(
@@ -62,12 +68,13 @@ def test_each_node_is_brought_a_file_once_and_keeps_it(
     gate: Gate,
 ) -> None:
     addresses = [start_own(name) for name in ("one", "two")]
-    context = Context(load, files=[weights])
+    table = np.arange(SIZE // 8)
+    context = Context(load, table, files=[weights])
 
     def look(gate: str) -> tuple[str, str, bool]:
         calls.enter_if_path(gate)
         same = Path(context_file("weights.bin")).read_bytes() == context["bytes"]
-        return context["node"], context["path"], same
+        return context["node"], context["path"], same and bool((context["table"] == table).all())
 
     with Executor(nodes=on.hosts(*addresses, key=keys[0])) as executor:
         futures = [executor.options(context=context).submit(look, gate.path) for _ in range(2)]
@@ -75,7 +82,7 @@ def test_each_node_is_brought_a_file_once_and_keeps_it(
         gate.open(2)
         found = {future.result() for future in futures}
         sent = counts(executor)
-        assert sent["given"] + sent["fetched"] == 2 * SIZE
+        assert sent["given"] + sent["fetched"] == 2 * (SIZE + table.nbytes)
     assert {node for node, _, _ in found} == {"one", "two"}
     for node, path, same in found:
         assert same

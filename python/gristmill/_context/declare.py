@@ -12,9 +12,9 @@ import weakref
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gristmill import _functions, _pickling, _world
+from gristmill import _functions, _world
+from gristmill._context import arguments, held, packages
 from gristmill._context import files as _files
-from gristmill._context import held, packages
 from gristmill._context.distribution import pack_for
 from gristmill._errors import ContextError, UnpicklableError
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from gristmill import _native
     from gristmill._executor import Executor
+    from gristmill._images.opening import Opened
 
 #: The environment of a context whose nodes get what they lack of the caller's.
 AUTO = "auto"
@@ -112,6 +113,7 @@ class Context:
     __slots__ = (
         "__weakref__",
         "_description",
+        "_file",
         "_key",
         "_local",
         "_objects",
@@ -183,6 +185,8 @@ class Context:
         """Sets what a context has that was made, or has come to this process."""
         self._key: bytes | None = None
         self._description = b""
+        #: Large parts of the arguments.
+        self._file: Opened | None = None
         self._objects: dict[str, Any] | None = None
         self._local: held.Held | None = None
         self._uses: weakref.WeakKeyDictionary[Executor, _native.ContextUse] = (
@@ -304,16 +308,18 @@ class Context:
         """What a worker's process is told of the context, but its key."""
         setup = _functions.definition(self.setup)
         try:
-            args = _pickling.dump_value(self.args, is_for_task=True)
+            args = arguments.dump(self.args)
         except UnpicklableError as error:
             text = f"the arguments of the setup of context {self.name!r} cannot be sent: {error}"
             raise UnpicklableError(text) from error
+        self._file = args.file
         return _world.dump(
             {
                 "name": self.name,
                 "place": self._place,
                 "setup": setup,
-                "args": args,
+                "args": args.pickled,
+                "parts": args.parts,
                 "preload": self.preload,
                 "timeout": self.timeout,
                 "mode": self.mode,

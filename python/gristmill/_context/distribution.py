@@ -38,6 +38,9 @@ def pack_for(executor: Executor, context: Context) -> tuple[bytes, Parcel]:
     if is_here:
         return held.write(key, told), ()
     parcel = {digest: path for path, digest, _ in told["files"].values()}
+    if told["parts"] is not None:
+        path, digest, _ = told["parts"]
+        parcel[digest] = path
     if told["environment"] is not None:
         path, digest = told["environment"]
         parcel[digest] = path

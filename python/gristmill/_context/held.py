@@ -6,8 +6,8 @@ import contextlib
 import inspect
 import os
 
-from gristmill import _functions, _threads, _unpickling, _world
-from gristmill._context import files, layers, packages
+from gristmill import _functions, _threads, _world
+from gristmill._context import arguments, files, layers, packages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def set_up(description: bytes, world: bytes) -> None:
             if told["environment"] is not None:
                 packages.enter(told["environment"])
             _threads.import_all(told["preload"])
-            new.begin(_functions.load(told["setup"]), _unpickling.load(told["args"], {}))
+            new.begin(_functions.load(told["setup"]), arguments.load(told["args"], told["parts"]))
     if not is_kept or is_forked or told["own_folder"]:
         from gristmill._context import calls
 

@@ -50,6 +50,9 @@ def provide(ticket: int, description: bytes, brought: list[_native.BroughtFile])
     told["files"] = {
         name: (kept[digest].path, digest, None) for name, (_, digest, _) in told["files"].items()
     }
+    if told["parts"] is not None:
+        _, digest, layout = told["parts"]
+        told["parts"] = (kept[digest].path, digest, layout)
     if told["environment"] is not None and told["environment"][1]:
         told["environment"] = (kept[told["environment"][1]].path, "")
     told["layers"] = [
@@ -67,6 +70,8 @@ def let_go(ticket: int) -> None:
 def _needs(told: dict[str, Any]) -> list[tuple[Node, dict[str, str]]]:
     """What a context needs, and where that is kept: paths by digest, which those had where it was declared."""
     files = {digest: path for path, digest, _ in told["files"].values()}
+    if told["parts"] is not None:
+        files[told["parts"][1]] = told["parts"][0]
     environment = told["environment"]
     images = {environment[1]: environment[0]} if environment and environment[1] else {}
     images.update((layer[0], layer[1]) for layer in told["layers"] if layers.is_needed(layer))

@@ -166,6 +166,8 @@ pub(super) trait ContextWork: LinkHome {
             && link.contexts.told.contains(&state.context)
         {
             link.contexts.states.insert(state.context, state);
+            // Its tasks may have waited for the context's files, and could not be given back.
+            self.parts().core.peer_supplied(peer);
         }
     }
 
