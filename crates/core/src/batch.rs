@@ -73,6 +73,7 @@ impl Core {
         let index = self.insert(submission);
         let mut extra = Extra::new(index, &TaskOptions::default(), &self.config);
         extra.batch = Some(Batch { calls, is_whole: true });
+        extra.is_owed = false;
         self.tasks[index].extra = self.extras.insert(extra);
         self.batches += 1;
         self.counts.submitted += u64::from(calls) - 1;

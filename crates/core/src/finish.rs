@@ -122,10 +122,13 @@ impl Core {
     }
 
     fn drop_extra(&mut self, extra: u32) {
-        self.timers.set(&mut self.extras, extra, u64::MAX);
-        self.leave_family(extra);
-        self.end_claim(extra);
+        if !self.extras[extra].is_only_for_placing() {
+            self.timers.set(&mut self.extras, extra, u64::MAX);
+            self.leave_family(extra);
+            self.end_claim(extra);
+        }
         self.batches -= u32::from(self.extras[extra].batch.is_some());
+        self.owed -= u32::from(self.extras[extra].is_owed);
         let context = self.extras[extra].context;
         self.extras.remove(extra);
         if context != PLAIN {

@@ -58,6 +58,8 @@ pub struct Core {
     pub(crate) in_flight: u64,
     /// Batches without a final state.
     pub(crate) batches: u32,
+    /// Tasks for which more is to be done than to take in their answers, by their side records.
+    pub(crate) owed: u32,
     /// Tasks in the slots' own queues.
     pub(crate) nested_ready: u64,
     /// Slots with two or more in flight: something could be taken from them.
@@ -109,6 +111,7 @@ impl Core {
             blocked: 0,
             in_flight: 0,
             batches: 0,
+            owed: 0,
             nested_ready: 0,
             deep_slots: 0,
             waiting_slots: 0,
@@ -187,7 +190,8 @@ impl Core {
     pub fn has_obligations(&self) -> bool {
         self.waiting_count() > 0
             || self.blocked > 0
-            || self.extras.len() > self.batches
+            || self.owed > 0
+            || self.contexts.has_forgotten()
             || self.timers.len() > 0
             || self.could_steal()
             || self.peers.away > 0
@@ -266,12 +270,13 @@ impl Core {
     /// # Panics
     /// When the machine is broken.
     pub fn audit(&self) {
-        let (mut blocked, mut in_flight, mut live) = (0, 0, 0);
+        let (mut blocked, mut in_flight, mut live, mut owed) = (0, 0, 0, 0);
         for index in 0..self.tasks.end() {
             let task = &self.tasks[index];
             assert!(task.state != State::Loose, "a task is nowhere between calls");
             blocked += u64::from(matches!(task.state, State::Blocked | State::Following));
             in_flight += u64::from(task.state == State::Sent);
+            owed += u32::from(task.extra != crate::NONE && self.extras[task.extra].is_owed);
             if !matches!(task.state, State::Free | State::Promised | State::Final) {
                 live += u64::from(self.calls(index));
             }
@@ -280,6 +285,7 @@ impl Core {
             }
         }
         assert_eq!((blocked, in_flight), (self.blocked, self.in_flight), "counts of states");
+        assert_eq!(owed, self.owed, "tasks for which more is to be done");
         assert_eq!(live, self.counts.outstanding, "every live task is counted once");
         assert!(u64::from(self.extras.len()) <= live, "side records end with their tasks");
         assert!(self.timers.len() as u64 <= live, "timers end with their tasks");

@@ -79,6 +79,8 @@ pub(crate) struct Extra {
     pub budgets: Budgets,
     /// It stands for several calls.
     pub batch: Option<Batch>,
+    /// More is to be done for the task than to take in its answer: that cannot be left to whoever asks for its result.
+    pub is_owed: bool,
     pub kills: u8,
     /// When the running attempt is to be looked at: its timeout, then the end of its grace.
     pub check_at: u64,
@@ -116,6 +118,7 @@ impl Extra {
             grace_ns: options.grace_ns.unwrap_or(config.grace_ns),
             budgets: options.budgets.unwrap_or(config.budgets),
             batch: None,
+            is_owed: true,
             kills: 0,
             check_at: u64::MAX,
             started_at: 0,
@@ -128,5 +131,19 @@ impl Extra {
             next_sibling: NONE,
             first_child: NONE,
         }
+    }
+
+    /// The same of a task that an answer ends, whatever it says: no limit of time, no other attempt, nothing to give back.
+    pub fn of_submission(task: u32, options: &TaskOptions, config: &crate::Config) -> Self {
+        let mut extra = Self::new(task, options, config);
+        let is_timed = extra.timeout_ns != u64::MAX || extra.deadline_ns != u64::MAX;
+        extra.is_owed = is_timed || extra.budgets != Budgets::default() || !extra.demand.is_none();
+        extra
+    }
+
+    /// It says where the task is to run and nothing else: there is no time to watch, no kin, no batch, no claim.
+    #[inline]
+    pub const fn is_only_for_placing(&self) -> bool {
+        !self.is_owed && self.batch.is_none()
     }
 }

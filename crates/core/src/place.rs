@@ -55,6 +55,28 @@ impl Core {
         }
     }
 
+    /// Places a task in a context that was just submitted and needs nothing, where nobody waits for anything and a worker
+    /// has room; false: it is where it was.
+    #[inline]
+    pub(crate) fn place_in_context(&mut self, index: u32, port: &mut impl Port) -> bool {
+        let context = self.context_of(index);
+        if context == PLAIN || self.has_ready() || self.nested_slot(index).is_some() {
+            return false;
+        }
+        let Some(slot) = self.choose(context, port) else { return false };
+        if self.send(slot, index, port) == Placed::Full {
+            return false;
+        }
+        if self.deep_slots > 0 || self.waiting_slots > 0 {
+            // What is behind others may be for workers that are missing, or that idle without its context.
+            self.contexts.note_news();
+            if self.absent_slots > 0 || self.is_deployment_due() {
+                self.grow(port);
+            }
+        }
+        true
+    }
+
     /// Sends a task that is in no list.
     #[inline]
     pub(crate) fn send(&mut self, slot: usize, index: u32, port: &mut impl Port) -> Placed {
@@ -100,7 +122,9 @@ impl Core {
         }
         let deadline_ns = if extra.deadline_ns == u64::MAX { 0 } else { extra.deadline_ns.max(1) };
         let equipment = extra.claim.map_or(Equipment::NONE, |one| one.equipment(&extra.demand));
-        let is_plain = extra.priority == 0 && extra.context.0 == 0;
+        // A worker has one context, and takes what comes first: only peers have to be told.
+        let is_here = slot < self.slots.len();
+        let is_plain = is_here || (extra.priority == 0 && extra.context == PLAIN);
         if deadline_ns == 0 && is_plain && equipment == Equipment::NONE {
             return (None, TaskFlags(flags));
         }
@@ -149,7 +173,7 @@ impl Core {
         } else {
             self.contexts.set_current(context, slot);
         }
-        if extra != NONE {
+        if extra != NONE && !self.extras[extra].is_only_for_placing() {
             self.count_batch(slot, index, true);
             self.start_watch(index);
         }
@@ -162,7 +186,7 @@ impl Core {
         debug_assert!(task.state == State::Sent, "only a sent task is in a slot");
         task.state = State::Loose;
         let (slot, cost, extra) = (usize::from(task.slot), task.cost, task.extra);
-        if extra != NONE {
+        if extra != NONE && !self.extras[extra].is_only_for_placing() {
             self.count_batch(slot, index, false);
             if self.slots[slot].stopped == index {
                 self.slots[slot].stopped = NONE;

@@ -80,7 +80,7 @@ impl Core {
             self.pump(port);
         }
         self.steal_for_idle(PLAIN, port);
-        if !self.contexts.is_empty() {
+        if self.deep_slots > 0 && !self.contexts.is_empty() {
             self.contexts.known().into_iter().for_each(|one| self.steal_for_idle(one, port));
         }
         self.is_caller_waiting = false;

@@ -203,11 +203,16 @@ impl Core {
         let index = self.insert(submission);
         let id = self.tasks.id(index);
         if let Some(options) = options {
-            self.tasks[index].extra = self.extras.insert(Extra::new(index, options, &self.config));
+            let extra = Extra::of_submission(index, options, &self.config);
+            let is_owed = extra.is_owed;
+            self.owed += u32::from(is_owed);
+            self.tasks[index].extra = self.extras.insert(extra);
             if options.context != PLAIN {
                 self.context_gains_task(options.context);
             }
-            self.arm(index);
+            if is_owed {
+                self.arm(index);
+            }
         }
         match origin {
             Origin::External | Origin::Unblockable => {}
@@ -222,6 +227,8 @@ impl Core {
             self.finish(index, Status::DependencyFailed, Content::Root(root), port);
         } else if self.tasks[index].sequence > 0 {
             self.block(index, port);
+        } else if self.place_in_context(index, port) {
+            return Ok(id);
         } else {
             self.make_ready(index);
         }
@@ -271,11 +278,16 @@ impl Core {
         self.tasks.id(index)
     }
 
-    /// The side record of a task, made if it has none.
+    /// The side record of a task, made if it has none: something is to be noted there that has to be seen to.
     pub(crate) fn extra(&mut self, index: u32) -> u32 {
-        if self.tasks[index].extra == NONE {
-            let extra = Extra::new(index, &TaskOptions::default(), &self.config);
-            self.tasks[index].extra = self.extras.insert(extra);
+        let extra = self.tasks[index].extra;
+        if extra == NONE {
+            let new = Extra::new(index, &TaskOptions::default(), &self.config);
+            self.owed += u32::from(new.is_owed);
+            self.tasks[index].extra = self.extras.insert(new);
+        } else if !self.extras[extra].is_owed {
+            self.extras[extra].is_owed = true;
+            self.owed += 1;
         }
         self.tasks[index].extra
     }

@@ -203,10 +203,16 @@ impl World {
     ///
     /// # Panics
     /// It does not.
-    pub fn check_context(&self, slot: SlotId, number: usize, told: ContextId, flags: TaskFlags) {
+    pub fn check_context(
+        &self,
+        slot: SlotId,
+        number: usize,
+        told: Option<ContextId>,
+        flags: TaskFlags,
+    ) {
         let (entry, worker) = (&self.ledger[number], &self.workers[usize::from(slot.0)]);
         let (wants, has) = (entry.context, worker.context);
-        assert_eq!(told, wants, "task {number} is told its context");
+        assert!(told.is_none_or(|told| told == wants), "task {number} is told another context");
         let is_there = |task| worker.dead.is_some() || worker.knows(task);
         let is_home = flags.has(TaskFlags::NESTED) && entry.submitter.is_some_and(is_there);
         assert!(

@@ -238,8 +238,8 @@ impl Port for World {
         let equipment = frame.extension.map_or(Equipment::NONE, |one| one.equipment);
         self.check_equipment(number, equipment);
         self.check_places_given(slot, frame.places, equipment);
-        let context = frame.extension.map_or(ContextId(0), |one| one.context);
-        self.check_context(slot, number, context, frame.flags);
+        let told = frame.extension.map(|one| one.context);
+        self.check_context(slot, number, told, frame.flags);
         let ring_max = self.ring_max;
         let worker = self.worker(slot);
         assert!(worker.is_up && !worker.is_retired, "a task was sent to a slot without a worker");

@@ -124,7 +124,7 @@ impl TaskFrame {
 pub struct TaskExtension {
     /// The lease under which the task was sent; 0 on one node.
     pub lease_epoch: Epoch,
-    /// The context that the function runs in.
+    /// The context that the function runs in. A worker has one only: for its sake alone there is no extension.
     pub context: ContextId,
     /// When the task must not start any more, nanoseconds of the node's monotonic clock; 0 is never.
     pub deadline_ns: u64,

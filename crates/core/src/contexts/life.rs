@@ -44,6 +44,7 @@ impl Core {
     pub fn forget_context(&mut self, context: ContextId, now: u64, port: &mut impl Port) {
         self.now = now;
         let Some(one) = self.contexts.table.get_mut(&context) else { return };
+        self.contexts.forgotten += u32::from(!one.is_forgotten);
         one.is_forgotten = true;
         if one.tasks == 0 {
             self.contexts.unneeded.push(context);
@@ -62,6 +63,7 @@ impl Core {
     #[cold]
     fn drop_context(&mut self, context: ContextId, port: &mut impl Port) {
         let Some(dropped) = self.contexts.table.remove(&context) else { return };
+        self.contexts.forgotten -= 1;
         debug_assert!(dropped.queue.is_empty(), "a context outlives its tasks");
         self.send_all_away(context, port);
         port.context_dropped(context);

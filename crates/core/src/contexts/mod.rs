@@ -86,6 +86,8 @@ pub(crate) struct Contexts {
     plain_served_at: u64,
     /// Those that nobody needs any more, to be dropped.
     unneeded: Vec<ContextId>,
+    /// Those that no task will name any more, and that some task still needs.
+    forgotten: u32,
     /// Workers that came up with a context.
     changes: u64,
 }
@@ -101,6 +103,12 @@ impl Contexts {
     #[inline]
     pub const fn waiting(&self) -> u64 {
         self.waiting
+    }
+
+    /// Whether workers are to leave once tasks have ended.
+    #[inline]
+    pub const fn has_forgotten(&self) -> bool {
+        self.forgotten > 0
     }
 
     /// A task has become ready, or could be: somebody may have to give way for it.
@@ -267,6 +275,8 @@ impl Core {
         for slot in &self.slots {
             assert!(slot.state != SlotState::Absent || slot.context == PLAIN, "nobody is there");
         }
+        let forgotten = self.contexts.table.values().filter(|one| one.is_forgotten).count();
+        assert_eq!(forgotten, self.contexts.forgotten as usize, "forgotten contexts");
         for (&context, one) in &self.contexts.table {
             let waits = !one.queue.is_empty();
             assert!(!waits || one.failure.is_none(), "what nobody can have is not waited for");

@@ -1,8 +1,8 @@
 //! Workers that keep what functions need.
 
 use gristmill_core::{
-    Config, ContextId, ContextOptions, Origin, Outcome, SlotId, StartFailure, Status, SubmitError,
-    TaskId, TaskOptions, Whereabouts,
+    Budgets, Config, ContextId, ContextOptions, Origin, Outcome, SlotId, StartFailure, Status,
+    SubmitError, TaskId, TaskOptions, Whereabouts,
 };
 use gristmill_wire::Demand;
 use gristmill_wire::Verdict::Returned;
@@ -581,4 +581,42 @@ fn a_plain_task_does_not_wait_behind_children_that_lack_a_context() {
     assert!(!engine.is_sent(children[3]), "they wait for the worker that their parent has");
     let plain = engine.submit();
     assert!(engine.is_sent(plain), "the other one idles");
+}
+
+#[test]
+fn calls_one_after_the_other_leave_nothing_to_whoever_does_not_wait_for_them() {
+    let mut engine = with_contexts(1);
+    let first = submit_in(&mut engine, MODEL);
+    run_all(&mut engine, &[first]);
+    let mut owed = 0;
+    for _ in 0..1_000 {
+        let task = submit_in(&mut engine, MODEL);
+        assert!(
+            engine.is_sent(task) && !engine.record(task).is_extended,
+            "its worker has only one"
+        );
+        owed += u32::from(engine.core.has_obligations());
+        let _outcome = engine.answer(task, Returned);
+    }
+    assert_eq!(owed, 0, "the answer of each is all that is to come");
+    let retried = TaskOptions {
+        context: MODEL,
+        budgets: Some(Budgets { retries: 1, ..Budgets::default() }),
+        ..TaskOptions::default()
+    };
+    let task = engine.submit_with(retried);
+    assert!(engine.is_sent(task) && engine.core.has_obligations(), "it may have to run again");
+}
+
+#[test]
+fn a_forgotten_context_is_seen_to_until_its_workers_leave() {
+    let mut engine = with_contexts(1);
+    let first = submit_in(&mut engine, MODEL);
+    run_all(&mut engine, &[first]);
+    let last = submit_in(&mut engine, MODEL);
+    let now = engine.now;
+    engine.core.forget_context(MODEL, now, &mut engine.port);
+    assert!(engine.core.has_obligations(), "its worker is to leave after the answer");
+    let _outcome = engine.answer(last, Returned);
+    assert_eq!(engine.port.retired, [0]);
 }

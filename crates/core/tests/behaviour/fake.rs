@@ -17,6 +17,7 @@ pub struct Sending {
     pub task: TaskId,
     pub attempt: Attempt,
     pub is_nested: bool,
+    pub is_extended: bool,
     pub devices: u16,
     /// The places that it was given, in order.
     pub places: Vec<u16>,
@@ -96,6 +97,7 @@ impl Port for Rings {
             task: frame.id,
             attempt: frame.attempt,
             is_nested: frame.flags.has(TaskFlags::NESTED),
+            is_extended: frame.extension.is_some(),
             devices: frame.extension.map_or(0, |extension| extension.equipment.devices),
             places: frame.places.iter().map(|slot| slot.0).collect(),
             parents: frame.parents.map(|(parent, _)| parent).collect(),
