@@ -210,6 +210,23 @@ def test_workers_have_their_share_of_threads(make_executor: MakeExecutor, start:
     assert set(unloaded.submit(threads).result()) == {2}
 
 
+@pytest.mark.parametrize("start", STARTS)
+def test_workers_learn_on_which_core_they_run(make_executor: MakeExecutor, start: str) -> None:
+    def cores() -> list[tuple[int, int]]:
+        import ctypes
+
+        library = ctypes.CDLL(None)
+        found = []
+        for core in sorted(os.sched_getaffinity(0)):
+            os.sched_setaffinity(0, {core})
+            found.append((core, library.sched_getcpu()))
+        return found
+
+    assert all(
+        core == found for core, found in make_executor(1, start=start).submit(cores).result()
+    )
+
+
 def test_the_client_keeps_its_own_threads(make_executor: MakeExecutor) -> None:
     threadpoolctl = pytest.importorskip("threadpoolctl")
     pytest.importorskip("numpy")

@@ -37,6 +37,8 @@ THREAD_VARIABLES = (
 
 #: Threads that the libraries in this worker may use.
 _threads_of_worker = 1
+#: What sets that in each of the libraries that are loaded here.
+_threaded_libraries: Any = None
 
 #: Flags of an interpreter that hardly any program is run with.
 _RARE_FLAGS = (
@@ -173,11 +175,18 @@ def settle(world: dict[str, Any]) -> None:
     _threads_of_worker = threads
     for name in THREAD_VARIABLES:
         os.environ.setdefault(name, str(threads))
-    if has_threaded_libraries(sys.modules):
-        threadpoolctl = importlib.import_module("threadpoolctl")
-        threadpoolctl.threadpool_limits(threads)
+    find_threaded_libraries()
+    if _threaded_libraries is not None:
+        _threaded_libraries.limit(limits=threads)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     _seed_generators(os.urandom(16))
+
+
+def find_threaded_libraries() -> None:
+    """Looks once which libraries that use threads are loaded: 10 ms, of which forks of this process are spared."""
+    global _threaded_libraries
+    if _threaded_libraries is None and has_threaded_libraries(sys.modules):
+        _threaded_libraries = importlib.import_module("threadpoolctl").ThreadpoolController()
 
 
 def threads_of_worker() -> int:

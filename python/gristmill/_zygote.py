@@ -70,6 +70,7 @@ def main() -> None:
     if context:
         _set_up(context, description)
     _leave_if_threaded(world)
+    _world.find_threaded_libraries()
     zygote = _native.Zygote(3)
     gc.collect()
     gc.freeze()

@@ -7,6 +7,7 @@ mod arena;
 mod callee;
 mod codec;
 mod collector;
+mod double_fork;
 mod engine;
 mod error;
 mod fork;

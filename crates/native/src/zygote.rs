@@ -5,8 +5,9 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use gristmill_client::THREADED_EXIT_CODE;
 use gristmill_keeper::{AtWork, Candidate, WorkerSetup, Zygote, ZygoteStep, become_worker};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
-use pyo3::ffi;
 use pyo3::prelude::*;
+
+use crate::double_fork::{Forked, fork_away};
 
 /// Descriptors that no program run by a task may inherit: the segment, the arena, the client's event, the caller's world.
 const CLOSE_ON_EXEC: [RawFd; 4] = [4, 5, 6, 7];
@@ -138,55 +139,4 @@ impl PyZygote {
 
 fn not_a_zygote() -> PyErr {
     PyRuntimeError::new_err("this process is no zygote any more")
-}
-
-/// Where a double fork has led.
-enum Forked {
-    /// To the process that was; the error number of what failed, or 0.
-    Parent(i32),
-    /// To the new one, which is the keeper's child as soon as `middle` is gone.
-    Child { middle: i32 },
-}
-
-/// Forks an intermediate child that forks the worker and exits: the worker becomes the keeper's child.
-///
-/// The intermediate child runs no Python, so that only the worker pays for making the interpreter whole again after a fork.
-fn fork_away() -> Forked {
-    let last_errno = || std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN);
-    // SAFETY: a zygote has one thread, which holds the interpreter, so that the child's memory is whole.
-    let middle = unsafe { libc::fork() };
-    if middle < 0 {
-        return Forked::Parent(last_errno());
-    }
-    if middle > 0 {
-        return Forked::Parent(reap(middle));
-    }
-    // SAFETY: as above; CPython is told before and after the fork whose child goes on to use it, and the parent ends here.
-    unsafe {
-        let middle = libc::getpid();
-        ffi::PyOS_BeforeFork();
-        match libc::fork() {
-            0 => {
-                ffi::PyOS_AfterFork_Child();
-                Forked::Child { middle }
-            }
-            -1 => libc::_exit(last_errno()),
-            _ => libc::_exit(0),
-        }
-    }
-}
-
-/// Waits for the intermediate child: its exit code is the error number of its fork.
-fn reap(middle: i32) -> i32 {
-    let mut status = 0;
-    loop {
-        // SAFETY: the status outlives the call.
-        let reaped = unsafe { libc::waitpid(middle, &raw mut status, 0) };
-        if reaped == middle {
-            return if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { libc::ECHILD };
-        }
-        if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
-            return libc::ECHILD;
-        }
-    }
 }
