@@ -50,6 +50,10 @@ def open_and_close(log: Log) -> Iterator[dict[str, Any]]:
     log.add("close")
 
 
+def fill(size: int) -> dict[str, bytearray]:
+    return {"filled": bytearray(range(256)) * (size // 256)}
+
+
 def word(text: str) -> dict[str, str]:
     """Leaves a word behind."""
     return {"word": text}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 from collections.abc import Callable
@@ -251,3 +252,28 @@ def test_a_forked_child_of_the_program_leaves_its_contexts_alone(
     assert os.waitpid(child, 0)[1] == 0
     assert options.submit(lambda: context["model"][4]).result() == 4
     assert len(log.pids("load")) == 1
+
+
+def test_workers_share_large_objects_of_a_context_in_huge_pages(executor: Executor) -> None:
+    if not _has_huge_pages():
+        pytest.skip("this machine has no huge pages for programs that ask for them")
+    context = Context(setups.fill, 32 << 20)
+    options = executor.options(context=context)
+    assert options.submit(lambda: len(context["filled"])).result() == 32 << 20
+    assert options.submit(_huge_bytes).result() >= 2 << 20
+
+
+def _huge_bytes() -> int:
+    with open("/proc/self/smaps_rollup") as rollup:
+        sizes = [line.split()[1] for line in rollup if line.startswith("AnonHugePages:")]
+    return int(sizes[0]) << 10
+
+
+def _has_huge_pages() -> bool:
+    with mmap.mmap(-1, 4 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        memory[:] = bytes(range(256)) * (len(memory) // 256)
+        try:
+            memory.madvise(25)  # MADV_COLLAPSE: since Linux 6.1
+        except OSError:
+            return False
+        return _huge_bytes() > 0

@@ -13,6 +13,7 @@ mod error;
 mod fork;
 mod function;
 mod future;
+mod huge_pages;
 mod image;
 mod journal;
 mod nested;
