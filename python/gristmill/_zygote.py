@@ -43,6 +43,8 @@ _OFTEN_NEEDED = (
 )
 
 
+#: What the C library was told for this process only, if the program has told it nothing.
+_HUGE_PAGES = "glibc.malloc.hugetlb=1"
 #: Seconds by which the first result in a context may come later so that workers are forked, and end, in a tenth of the
 #: time: these, and a share of what the setup took, up to a limit.
 _HUGE_PAGES_MIN_S = 0.02
@@ -58,6 +60,8 @@ def main() -> None:
     cores = _native.cpu_count()
     names = sys.argv[2:]
     has_context = names[-1:] == ["context"]
+    if has_context and os.environ.get("GLIBC_TUNABLES") == _HUGE_PAGES:
+        del os.environ["GLIBC_TUNABLES"]
     if names and names[0] != "context":
         slot, epoch = map(int, names[0].split("."))
         description = _read_all(6)

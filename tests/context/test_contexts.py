@@ -261,6 +261,9 @@ def test_workers_share_large_objects_of_a_context_in_huge_pages(executor: Execut
     options = executor.options(context=context)
     assert options.submit(lambda: len(context["filled"])).result() == 32 << 20
     assert options.submit(_huge_bytes).result() >= 2 << 20
+    assert options.submit(os.environ.get, "GLIBC_TUNABLES").result() == os.environ.get(
+        "GLIBC_TUNABLES"
+    )
 
 
 def _huge_bytes() -> int:
