@@ -50,6 +50,11 @@ def seen_gpus() -> str:
     return os.environ["CUDA_VISIBLE_DEVICES"]
 
 
+def seen_threads() -> str:
+    """How many threads a library would use."""
+    return os.environ["OMP_NUM_THREADS"]
+
+
 def enter_and_see_gpus(path: str) -> str:
     enter(path)
     return seen_gpus()

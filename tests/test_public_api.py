@@ -18,6 +18,7 @@ NAMES = [
     "AUTO_LOGNAME",
     "Config",
     "Context",
+    "ContextEquipment",
     "ContextError",
     "ContextReport",
     "DataFlowKernel",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gristmill import on as on
     from gristmill import parsl as parsl
     from gristmill import screen as screen
-    from gristmill._context.declare import Context, ContextReport
+    from gristmill._context.declare import Context, ContextEquipment, ContextReport
     from gristmill._context.files import context_file
     from gristmill._errors import (
         ContextError,
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "gristmill._context.declare": ("Context", "ContextReport"),
+    "gristmill._context.declare": ("Context", "ContextEquipment", "ContextReport"),
     "gristmill._context.files": ("context_file",),
     "gristmill._errors": (
         "ContextError",
@@ -124,6 +124,7 @@ __all__ = [
     "AUTO_LOGNAME",
     "Config",
     "Context",
+    "ContextEquipment",
     "ContextError",
     "ContextReport",
     "DataFlowKernel",

@@ -1,4 +1,4 @@
-"""What a worker tells the libraries and programs in it of the GPUs and cores that its task has.
+"""What a worker tells the libraries and programs in it of the GPUs and cores that its task has, or its context.
 
 A process keeps the GPUs that its libraries saw first: the engine gives it the same ones ever after.
 """
@@ -24,7 +24,10 @@ _given = {
 
 
 def equip(devices: int, places: int, slots: Sequence[int]) -> None:
-    """Lets the task see these GPUs, a bit each, and use the cores of so many workers: of a wide task's ``slots``."""
+    """Lets the task, or the context's setup, see these GPUs, a bit each, and use the cores of so many workers.
+
+    :param slots: those of a wide one.
+    """
     numbers = [number for number in range(devices.bit_length()) if devices >> number & 1]
     if numbers:
         for name, given in _given.items():

@@ -160,7 +160,7 @@ class Engine:
         self,
         name: str,
         setup: bytes,
-        terms: tuple[int, bool, float | None],
+        terms: tuple[int, bool, float | None, tuple[int, int, int]],
         files: Sequence[tuple[str, str]],
     ) -> ContextUse: ...
     def _kick(self) -> None: ...

@@ -12,7 +12,7 @@ DEVICE_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_
 #: What says that programs see fewer GPUs than there are; the first that is set counts.
 GPU_LIMITS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 #: Parts that a GPU can be shared in.
-_PARTS = 1000
+PARTS = 1000
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _UNITS |= {f"{unit}i": 2 ** (10 * power) for power, unit in enumerate("kmgt", 1)}
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?i?)b?", re.IGNORECASE)
@@ -25,11 +25,11 @@ def demand(cores: int, gpus: float, memory: int | str | None) -> tuple[int, int,
     """
     if isinstance(cores, bool) or not isinstance(cores, int) or not 1 <= cores < 2**16:
         raise ValueError(f"cores must be a whole number of at least 1, not {cores!r}")
-    parts = round(gpus * _PARTS)
-    is_whole = parts % _PARTS == 0
-    if not 0 <= parts <= GPUS_MAX * _PARTS or (parts == 0) != (gpus == 0):
+    parts = round(gpus * PARTS)
+    is_whole = parts % PARTS == 0
+    if not 0 <= parts <= GPUS_MAX * PARTS or (parts == 0) != (gpus == 0):
         raise ValueError(f"gpus must be between 0.001 and {GPUS_MAX}, or 0, not {gpus!r}")
-    if parts > _PARTS and not is_whole:
+    if parts > PARTS and not is_whole:
         raise ValueError(f"gpus must be a share of one or a whole number, not {gpus!r}")
     return cores, parts, 0 if memory is None else size(memory)
 

@@ -2,8 +2,8 @@
 
 Descriptors: 3 the keeper's socket, 4 the segment with the rings, 5 the arena for large payloads, 6 the event that the
 client may sleep on, 7 the description of the caller's world, 8 that of the context, if it is to set one up: the word
-``context`` is its last argument then. An interpreter started for one worker (``start="spawn"``) has the last ones at 3
-to 7, and its name as an argument.
+``context`` is its last argument then. An interpreter started for one worker (``start="spawn"``, contexts with GPUs) has
+the last ones at 3 to 7, its name as an argument, and what it has besides its place, if anything, as the next one.
 
 All that this imports is on the way from a program's start to its first result, so it needs hardly more than what a bare
 interpreter has.
@@ -43,6 +43,8 @@ _OFTEN_NEEDED = (
 )
 
 
+#: What begins the argument that says what a worker has besides its place, before it sets its context up.
+_EQUIPMENT = "equipment="
 #: What the C library was told for this process only, if the program has told it nothing.
 _HUGE_PAGES = "glibc.malloc.hugetlb=1"
 #: Seconds by which the first result in a context may come later so that workers are forked, and end, in a tenth of the
@@ -72,6 +74,8 @@ def main() -> None:
         _world.settle(world)
         if context:
             world["context"] = (context, description)
+        if len(names) > 1 and names[1].startswith(_EQUIPMENT):
+            world["equipment"] = _equipment_of(names[1])
         _work((slot, epoch), (3, 4, 5), world, cores, lambda: None)
     description = _read_all(7)
     context = _take(8) if has_context else b""
@@ -138,6 +142,8 @@ def _work(
         if _NODE in os.environ:
             _native.outlast_end()
         _bind(slot)
+        if "equipment" in world:
+            importlib.import_module("gristmill._equipment").equip(*world["equipment"])
         _native.serve(memory, slot, _spin_us(world, slot, cores), lambda: _initialize(world, tell))
         code = 0
     except BaseException:
@@ -146,6 +152,12 @@ def _work(
         _tear_down()
         _flush()
         os._exit(code)
+
+
+def _equipment_of(argument: str) -> tuple[int, int, list[int]]:
+    """The worker's GPUs, a bit each, how many places it fills, and the slots of these where they are named."""
+    devices, places, slots = argument.removeprefix(_EQUIPMENT).split(":")
+    return int(devices), max(int(places), 1), [int(slot) for slot in slots.split(",") if slot]
 
 
 def _is_bare(context: bytes) -> bool:

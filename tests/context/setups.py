@@ -84,3 +84,10 @@ def part(name: str) -> str:
 def is_made_here(context: Context) -> bool:
     """Whether the context was set up in this process."""
     return bool(context["maker"] == os.getpid())
+
+
+def see_gpus(log: Log) -> dict[str, str]:
+    """Leaves behind, and notes, which GPUs a library would see."""
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES", "none")
+    log.note(seen)
+    return {"gpus": seen}

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from gristmill import Context, ContextError, Executor, on
+from gristmill._nodes.local import LocalNodes
 
 import calls
+import setups
 from setups import Log, load, open_and_close
 from stage import Gate
 
@@ -74,3 +76,22 @@ def test_plain_tasks_and_contexts_share_a_node(make_executor: MakeExecutor, log:
     found = [future.result() for future in futures]
     assert len(set(found[:50])) == 1
     assert not set(found[:50]) & set(found[50:])
+
+
+class GpuNodes(LocalNodes):
+    """Nodes with a GPU each, as far as anybody asks."""
+
+    options = ("--gpus", "1", "--memory", "8")
+
+
+def test_a_context_goes_to_nodes_that_have_its_gpu(make_executor: MakeExecutor, log: Log) -> None:
+    context = Context(setups.see_gpus, log, gpus=1)
+    executor = make_executor(1, nodes=GpuNodes(1, 2))
+    futures = [executor.options(context=context).submit(calls.seen_gpus) for _ in range(20)]
+    assert {future.result() for future in futures} == {"0"}
+    assert log.notes() == ["0"], "one worker has the only GPU"
+    assert executor.options(gpus=1).submit(calls.seen_gpus).result() == "0"
+    giant = Context(setups.word, "x", gpus=2)
+    waiting = executor.options(context=giant).submit(calls.same, 1)
+    assert "No node that is there has so much" in executor.explain(waiting)
+    assert waiting.cancel()

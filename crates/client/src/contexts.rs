@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::sync::Arc;
 
-use gristmill_core::{ContextOptions, ContextStats};
+use gristmill_core::{ContextOptions, ContextStats, SubmitError};
 use gristmill_wire::peer::ContextState;
-use gristmill_wire::{ContextId, Digest};
+use gristmill_wire::{ContextId, Demand, Digest};
 
 use crate::client::Client;
 use crate::inner::Inner;
@@ -26,12 +26,20 @@ pub struct ContextDefinition {
     pub linger_ns: u64,
     /// Files that nodes have before it is set up there.
     pub files: Arc<[Digest]>,
+    /// What each of its workers has besides a place, and how many places.
+    pub demand: Demand,
 }
 
 impl ContextDefinition {
     /// What the graph has to know.
     pub(crate) const fn options(&self) -> ContextOptions {
-        ContextOptions { workers_max: self.workers_max, linger_ns: self.linger_ns }
+        let Self { workers_max, linger_ns, demand, .. } = *self;
+        ContextOptions { workers_max, linger_ns, demand }
+    }
+
+    /// Whether each worker sets it up by itself: a process that has seen its GPUs cannot be forked.
+    pub(crate) const fn needs_own_setup(&self) -> bool {
+        !self.is_fork_safe || self.demand.gpus > 0
     }
 }
 
@@ -44,6 +52,8 @@ pub struct ContextReport {
     pub stats: ContextStats,
     /// How long those calls took together, nanoseconds.
     pub busy_ns: u64,
+    /// What each of those workers has besides a place, and how many places.
+    pub demand: Demand,
     /// Its setups.
     pub setups: Setups,
     /// Why nobody can have it.
@@ -170,13 +180,17 @@ impl Contexts {
 
 impl Client {
     /// The id of a context, which gains a use until [`Self::forget_context`]; `files` are those that it names, in its order.
+    ///
+    /// # Errors
+    /// [`SubmitError::TooMuch`]: no worker here could ever have what it asks for.
     pub fn define_context(
         &self,
         definition: ContextDefinition,
         files: Vec<Arc<File>>,
-    ) -> ContextId {
+    ) -> Result<ContextId, SubmitError> {
         let mut inner = self.lock();
         let options = definition.options();
+        inner.core.check_demand(&options.demand)?;
         let names = Arc::clone(&definition.files);
         let id = inner.lanes.contexts.define(definition);
         if inner.core.define_context(id, options) {
@@ -184,7 +198,7 @@ impl Client {
                 inner.lanes.giving.hold_file(digest, file);
             }
         }
-        id
+        Ok(id)
     }
 
     /// Gives a use of a context back; with the last one it goes, once the tasks that name it have ended.
@@ -219,6 +233,7 @@ impl Client {
             name: entry.definition.name.clone(),
             stats,
             busy_ns: inner.lanes.scale.to_ns(stats.busy_ticks),
+            demand: entry.definition.demand,
             setups,
             failure: inner.core.context_failure(id).map(|failure| failure.text.clone()),
         })
@@ -249,6 +264,7 @@ mod tests {
             is_fork_safe: true,
             linger_ns: u64::MAX,
             files: Arc::default(),
+            demand: Demand::NONE,
         }
     }
 

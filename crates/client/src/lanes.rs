@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use gristmill_core::Status;
+use gristmill_core::{Outfit, Status};
 use gristmill_keeper::WorkerKey;
 use gristmill_shm::{
     BlockPart, ClientArena, ClientLane, MappedWords, RingWatch, Segment, SegmentError,
@@ -25,7 +25,7 @@ use crate::results::Batches;
 #[derive(Debug)]
 pub(crate) enum Order {
     /// Start a process in this slot, with this context.
-    Spawn(SlotId, ContextId),
+    Spawn(SlotId, ContextId, Outfit),
     /// Kill the process in this slot, and its descent.
     Kill(SlotId),
     /// Make the worker look whether it is to be interrupted.

@@ -1,8 +1,8 @@
 //! What the task graph asks of the rings: records on their way to workers, and what it may know of those.
 
 use gristmill_core::{
-    CallProgress, ContextId, Dispatch, Errand, Holders, KillReason, Payload, PayloadRef, Port,
-    Progress, Sent, Status, TakeBack,
+    CallProgress, ContextId, Dispatch, Errand, Holders, KillReason, Outfit, Payload, PayloadRef,
+    Port, Progress, Sent, Status, TakeBack,
 };
 use gristmill_shm::{
     BatchProgress, BeginError, BlockPart, ClientArena, ClientLane, RecordWriter, Words,
@@ -284,8 +284,8 @@ impl Port for Lanes {
         self.orders.push(Order::Kill(slot));
     }
 
-    fn spawn(&mut self, slot: SlotId, context: ContextId) {
-        self.orders.push(Order::Spawn(slot, context));
+    fn spawn(&mut self, slot: SlotId, context: ContextId, outfit: Outfit) {
+        self.orders.push(Order::Spawn(slot, context, outfit));
     }
 
     fn unload_context(&mut self, context: ContextId) {

@@ -6,8 +6,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use gristmill_core::{
-    Config, ContextId, Core, Dispatch, Epoch, FunctionId, KillReason, Origin, Payload, Port,
-    Progress, Sent, SlotId, Status, Submission, TakeBack, TaskId,
+    Config, ContextId, Core, Dispatch, Epoch, FunctionId, KillReason, Origin, Outfit, Payload,
+    Port, Progress, Sent, SlotId, Status, Submission, TakeBack, TaskId,
 };
 use gristmill_wire::{AnswerFrame, PayloadKind, Span, Verdict};
 
@@ -35,7 +35,7 @@ impl Port for Rings {
     }
     fn interrupt(&mut self, _: SlotId, _: u64) {}
     fn kill(&mut self, _: SlotId, _: KillReason) {}
-    fn spawn(&mut self, _: SlotId, _: ContextId) {}
+    fn spawn(&mut self, _: SlotId, _: ContextId, _: Outfit) {}
     fn retire(&mut self, _: SlotId) {}
     #[inline]
     fn finished(&mut self, task: TaskId, _: u64, status: Status) {

@@ -12,9 +12,9 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use gristmill_core::{
-    Attempt, Config, ContextId, Core, Epoch, Errand, FunctionId, KillReason, Origin, Payload,
-    PeerAnswer, PeerEnd, PeerId, PeerOffer, Port, Progress, Sent, SlotId, Status, Submission, Tags,
-    TakeBack, TaskId, TaskOptions,
+    Attempt, Config, ContextId, Core, Epoch, Errand, FunctionId, KillReason, Origin, Outfit,
+    Payload, PeerAnswer, PeerEnd, PeerId, PeerOffer, Port, Progress, Sent, SlotId, Status,
+    Submission, Tags, TakeBack, TaskId, TaskOptions,
 };
 use gristmill_wire::{Demand, Span};
 
@@ -51,7 +51,7 @@ impl Port for Links {
     }
     fn interrupt(&mut self, _: SlotId, _: u64) {}
     fn kill(&mut self, _: SlotId, _: KillReason) {}
-    fn spawn(&mut self, _: SlotId, _: ContextId) {}
+    fn spawn(&mut self, _: SlotId, _: ContextId, _: Outfit) {}
     fn retire(&mut self, _: SlotId) {}
     #[inline]
     fn finished(&mut self, task: TaskId, _: u64, status: Status) {

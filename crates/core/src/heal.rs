@@ -6,7 +6,7 @@ use gristmill_wire::{ContextId, Epoch, SlotId};
 
 use crate::contexts::PLAIN;
 use crate::machine::{Phase, slot_id};
-use crate::port::Port;
+use crate::port::{Outfit, Port};
 use crate::slots::{Slot, SlotState};
 use crate::{Core, NONE, StartFailure};
 
@@ -72,13 +72,16 @@ impl Core {
         let rounds = self.starts.fail(self.now, &self.config);
         // One with a context is no help to others; but what it has to do is not given up.
         let is_needed = |slot: &Slot| {
-            let is_up = !matches!(slot.state, SlotState::Absent | SlotState::Starting);
+            let is_up = slot.has_process() && slot.state != SlotState::Starting;
             is_up && (slot.context == PLAIN || slot.in_flight.len > slot.waiting)
         };
         let goes_on = self.slots.iter().any(is_needed) || self.has_startable_context();
         let is_hopeless = failure.permanent || rounds >= self.config.start_failures_max;
         if is_hopeless && !goes_on {
             self.break_down(Phase::Broken(Arc::new(failure)), port);
+        } else if is_hopeless {
+            // Contexts may wait for what a task has that no worker can run.
+            self.cease_to_gather();
         }
     }
 
@@ -137,7 +140,8 @@ impl Core {
         let (workers, spares) = self.wanted();
         let live = u32::from(self.config.workers) - self.absent_slots;
         let may_start = || self.contexts.is_empty() || self.has_startable();
-        (workers > live && may_start()) || self.absent_spare(spares).is_some()
+        (workers > live && may_start())
+            || (self.absent_spare(spares).is_some() && self.has_use_for_spares())
     }
 
     /// When a worker that is missing may be asked for: after a pause, if there is one. Who gets a place where there are
@@ -179,11 +183,16 @@ impl Core {
         }
     }
 
+    /// Asks for a worker, which there has to be everything for that its context asks for.
     pub(crate) fn spawn(&mut self, place: usize, context: ContextId, port: &mut impl Port) {
         self.set_state(place, SlotState::Starting);
         self.slots[place].context = context;
+        self.equip_worker(place);
         self.contexts.note_served(context, self.now);
-        port.spawn(slot_id(place), context);
+        let equipment = self.equipment_of_worker(place);
+        let is_named = equipment.named_places() > 0;
+        let places = if is_named { self.places_of_worker(place) } else { Vec::new() };
+        port.spawn(slot_id(place), context, Outfit { equipment, places });
     }
 
     pub(crate) fn retire(&mut self, place: usize, port: &mut impl Port) {

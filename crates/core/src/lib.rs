@@ -55,7 +55,9 @@ pub use options::{Budgets, Origin, TaskOptions};
 pub use outcome::{Loss, LossCause, LossReport, Outcome, StartFailure, Status};
 pub use payload::{Block, INLINE_MAX, Payload, PayloadRef};
 pub use peers::{Errand, ErrandParents, Holders, PeerAnswer, PeerEnd, PeerOffer, PeerStats};
-pub use port::{CallProgress, Dispatch, KillReason, Parents, Port, Progress, Sent, TakeBack};
+pub use port::{
+    CallProgress, Dispatch, KillReason, Outfit, Parents, Port, Progress, Sent, TakeBack,
+};
 pub use slots::SlotState;
 pub use stats::{ContextStats, Load, SlotStats, Stats, Tags, TaskView};
 pub use submit::{Submission, SubmitError};

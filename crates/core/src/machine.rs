@@ -244,6 +244,9 @@ impl Core {
     }
 
     pub(crate) fn set_state(&mut self, slot: usize, state: SlotState) {
+        if state == SlotState::Absent {
+            self.strip_worker(slot);
+        }
         let before = std::mem::replace(&mut self.slots[slot].state, state);
         if slot < usize::from(self.config.workers) {
             self.absent_slots -= u32::from(before == SlotState::Absent);

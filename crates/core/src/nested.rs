@@ -16,7 +16,7 @@ use crate::machine::slot_id;
 use crate::outcome::Content;
 use crate::place::Placed;
 use crate::port::Port;
-use crate::slots::{Slot, SlotState};
+use crate::slots::Slot;
 use crate::task::{State, flag};
 use crate::{Core, NONE, Status};
 
@@ -286,7 +286,7 @@ impl Core {
         let is_spent = !self.contexts.is_empty() && !self.has_startable();
         let is_over = |slot: &Slot| {
             let is_lost = slot.is_idle() && (slot.holder != NONE || is_spent);
-            slot.is_halted() || is_lost || slot.state == SlotState::Absent
+            slot.is_halted() || is_lost || !slot.has_process()
         };
         if !self.slots.iter().all(is_over) {
             return false;

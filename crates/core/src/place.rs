@@ -6,7 +6,6 @@ use crate::contexts::PLAIN;
 use crate::machine::slot_id;
 use crate::outcome::Content;
 use crate::port::{Dispatch, Parents, Port, Sent};
-use crate::slots::SlotState;
 use crate::task::{State, flag};
 use crate::{Core, NONE, Status};
 
@@ -87,7 +86,11 @@ impl Core {
             self.extension(slot, task.extra)
         };
         let is_named = extension.is_some_and(|one| one.equipment.named_places() > 0);
-        let places = if is_named { self.places(index) } else { Vec::new() };
+        let places = match is_named {
+            false => Vec::new(),
+            true if self.slots[slot].demand.is_none() => self.places(index),
+            true => self.places_of_worker(slot),
+        };
         let dispatch = Dispatch {
             id: self.tasks.id(index),
             function: task.function,
@@ -121,7 +124,11 @@ impl Core {
             flags |= TaskFlags::NESTED;
         }
         let deadline_ns = if extra.deadline_ns == u64::MAX { 0 } else { extra.deadline_ns.max(1) };
-        let equipment = extra.claim.map_or(Equipment::NONE, |one| one.equipment(&extra.demand));
+        // Whatever runs in a context's worker has what that was given.
+        let equipment = match extra.claim {
+            Some(claim) => claim.equipment(&extra.demand),
+            None => self.equipment_of_worker(slot),
+        };
         // A worker has one context, and takes what comes first: only peers have to be told.
         let is_here = slot < self.slots.len();
         let is_plain = is_here || (extra.priority == 0 && extra.context == PLAIN);
@@ -388,7 +395,6 @@ impl Core {
     /// The valid place of a slot whose process may speak.
     pub(crate) fn live_slot(&self, slot: gristmill_wire::SlotId) -> Option<usize> {
         let place = usize::from(slot.0);
-        let state = self.slots.get(place)?.state;
-        (state != SlotState::Absent).then_some(place)
+        self.slots.get(place)?.has_process().then_some(place)
     }
 }

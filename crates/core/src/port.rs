@@ -1,7 +1,7 @@
 //! What the machine asks of the world: one trait, dispatched statically.
 
 use gristmill_wire::{
-    Attempt, ContextId, FunctionId, PeerId, SlotId, TaskExtension, TaskFlags, TaskId,
+    Attempt, ContextId, Equipment, FunctionId, PeerId, SlotId, TaskExtension, TaskFlags, TaskId,
 };
 
 use crate::edges::Edge;
@@ -66,6 +66,15 @@ pub enum KillReason {
     Cancelled(TaskId),
 }
 
+/// What the worker of a context has besides its place.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Outfit {
+    /// Its GPUs, and how many places it fills; nothing of either where the context asks for no more than a worker.
+    pub equipment: Equipment,
+    /// Those places, where they are named, its own among them, in order.
+    pub places: Vec<SlotId>,
+}
+
 /// The world as the machine sees it. Calls happen inside the machine's own calls and must not come
 /// back into it.
 pub trait Port {
@@ -104,8 +113,9 @@ pub trait Port {
     /// Kills the slot's worker and its descent. Comes back as `Core::slot_lost`.
     fn kill(&mut self, slot: SlotId, why: KillReason);
 
-    /// Starts a process that has a context, unless it is 0. Comes back as `Core::slot_ready` or `Core::slot_failed`.
-    fn spawn(&mut self, slot: SlotId, context: ContextId);
+    /// Starts a process that has a context, unless it is 0, and for as long as it lives the equipment that the context asks
+    /// for. Comes back as `Core::slot_ready` or `Core::slot_failed`.
+    fn spawn(&mut self, slot: SlotId, context: ContextId, outfit: Outfit);
 
     /// Nobody needs a context any more that was forgotten; workers that have it leave.
     fn context_dropped(&mut self, context: ContextId) {

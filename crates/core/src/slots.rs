@@ -1,6 +1,6 @@
 //! The places where workers sit.
 
-use gristmill_wire::{ContextId, Epoch};
+use gristmill_wire::{ContextId, Demand, Epoch};
 
 use crate::list::List;
 use crate::{Config, NONE, TaskId};
@@ -10,6 +10,8 @@ use crate::{Config, NONE, TaskId};
 pub enum SlotState {
     /// No process.
     Absent,
+    /// No process: a worker in another slot has its place too.
+    Lent,
     /// A process was asked for.
     Starting,
     /// Its worker takes tasks.
@@ -51,8 +53,12 @@ pub(crate) struct Slot {
     pub nested: List,
     /// The task that has this place, though it may run in another one; `NONE`: any may come.
     pub holder: u32,
-    /// The GPUs that its process has used, a bit each.
+    /// The GPUs that its process has used, or was given with its context, a bit each.
     pub devices: u16,
+    /// What its worker has besides the place, because its context asks for it.
+    pub demand: Demand,
+    /// The slot whose worker has this place, which is lent; `u16::MAX`: it is not.
+    pub lent_to: u16,
     /// When its process was ready, nanoseconds and clock ticks.
     pub ready_at: u64,
     pub ready_ticks: u64,
@@ -81,11 +87,19 @@ impl Slot {
             nested: List::EMPTY,
             holder: NONE,
             devices: 0,
+            demand: Demand::NONE,
+            lent_to: u16::MAX,
             ready_at: 0,
             ready_ticks: 0,
             idle_since: 0,
             killed_for: None,
         }
+    }
+
+    /// Whether a process is there, or was asked for.
+    #[inline]
+    pub const fn has_process(&self) -> bool {
+        !matches!(self.state, SlotState::Absent | SlotState::Lent)
     }
 
     /// Whether it may be sent one more, by its state and its window.

@@ -63,6 +63,18 @@ pub enum SubmitError {
         /// How much there is.
         all: u64,
     },
+    /// What each worker with its context is to have is more than there is, however long it waits.
+    #[error("context {} needs {asked} {what} for each worker, and there are {all}", context.0)]
+    ContextTooMuch {
+        /// Which.
+        context: ContextId,
+        /// Of what.
+        what: &'static str,
+        /// How much it needs.
+        asked: u64,
+        /// How much there is.
+        all: u64,
+    },
     /// The context that it names was not defined, or was forgotten.
     #[error("the context {} is not known", context.0)]
     UnknownContext {
@@ -92,9 +104,20 @@ impl SubmitError {
             Self::Broken(_) => "submit_broken",
             Self::Poisoned(_) => "submit_poisoned",
             Self::TooMuch { .. } => "submit_too_much",
+            Self::ContextTooMuch { .. } => "submit_context_too_much",
             Self::UnknownContext { .. } => "submit_unknown_context",
             Self::DemandInContext => "submit_demand_in_context",
             Self::UnknownParent { .. } => "submit_unknown_parent",
+        }
+    }
+
+    /// The same of what a context asks for.
+    fn of_context(self, context: ContextId) -> Self {
+        match self {
+            Self::TooMuch { what, asked, all } => {
+                Self::ContextTooMuch { context, what, asked, all }
+            }
+            other => other,
         }
     }
 
@@ -110,7 +133,7 @@ impl Core {
     /// encoded, and by a caller that waits for room.
     ///
     /// # Errors
-    /// All of [`SubmitError`] but `TooMuch` and `UnknownParent`.
+    /// All of [`SubmitError`] but `TooMuch`, `ContextTooMuch` and `UnknownParent`.
     #[inline]
     pub fn admit(&self, origin: &Origin) -> Result<(), SubmitError> {
         let outstanding = self.counts.outstanding;
@@ -244,6 +267,9 @@ impl Core {
         }
         if self.config.workers > 0 && context != PLAIN && !demand.is_none() {
             return Err(SubmitError::DemandInContext);
+        }
+        if let Some(needs) = self.needs_of_context(context) {
+            return self.check_demand(&needs).map_err(|error| error.of_context(context));
         }
         self.check_demand(&demand)
     }

@@ -84,7 +84,7 @@ impl Core {
             },
             State::Ready if self.is_demanding(index) => {
                 let before = self.demands.queue.iter(&self.tasks);
-                let demand = self.demand(index);
+                let demand = self.needs(index);
                 let is_there = self.config.workers > 0 || self.has_able_peer(&demand);
                 let ahead = before.take_while(|&one| one != index).count();
                 Whereabouts::Demanding { demand, ahead, is_there }
@@ -93,7 +93,7 @@ impl Core {
                 let context = self.context_of(index);
                 let before = self.contexts.in_order(&self.tasks, Some(context)).into_iter();
                 let ahead = before.take_while(|&one| one != index).count();
-                let workers = self.workers_with(context).0;
+                let workers = self.staff(context).live;
                 Whereabouts::InContext { context, ahead, workers }
             }
             State::Ready => {

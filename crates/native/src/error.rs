@@ -65,10 +65,20 @@ pub fn submit(py: Python<'_>, error: SubmitError) -> PyErr {
     let class = match &error {
         SubmitError::LimitReached { .. } => "LimitReached",
         SubmitError::Broken(_) => "StartError",
-        SubmitError::TooMuch { .. } => "ResourceError",
+        SubmitError::TooMuch { .. } | SubmitError::ContextTooMuch { .. } => "ResourceError",
         _ => "GristmillError",
     };
     named(py, class, &error.to_string())
+}
+
+/// Why a context is not accepted.
+pub fn context(py: Python<'_>, name: &str, error: SubmitError) -> PyErr {
+    if let SubmitError::TooMuch { what, asked, all } = error {
+        let text =
+            format!("each worker of context {name:?} needs {asked} {what}, and there are {all}");
+        return named(py, "ResourceError", &text);
+    }
+    submit(py, error)
 }
 
 /// A contradiction inside the engine.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use gristmill_core::{Config, ContextId, ContextOptions, SlotId, Status, TaskId};
-use gristmill_wire::TaskFlags;
+use gristmill_core::{Config, ContextId, ContextOptions, Outfit, SlotId, Status, TaskId};
+use gristmill_wire::{Demand, TaskFlags};
 
 use crate::plan::{Plan, pick};
 use crate::random::Random;
@@ -28,6 +28,8 @@ pub struct ContextPlan {
     pub named: u64,
     /// One that no task names is forgotten, at a step that could do so.
     pub forgets: u64,
+    /// One asks for more than workers.
+    pub demands: u64,
 }
 
 /// How the starts of workers with a context go, in percent.
@@ -63,6 +65,8 @@ pub struct Known {
     pub workers_max: u16,
     /// How long it is kept while nobody uses it.
     linger_ns: u64,
+    /// What each of its workers has.
+    pub demand: Demand,
     setup: Setup,
     pub is_forgotten: bool,
     /// A worker came up with it.
@@ -80,6 +84,8 @@ pub struct Known {
 pub struct Contexts {
     pub known: BTreeMap<ContextId, Known>,
     random: Random,
+    /// What their demands are drawn from, so that seeds without any stay what they are.
+    demands: Random,
     last: u32,
     /// How long a worker keeps its context as long as it has work in it; 0: it may leave for other reasons.
     tenure_ns: u64,
@@ -89,7 +95,7 @@ impl Default for Contexts {
     fn default() -> Self {
         let plain = Known { workers_max: u16::MAX, is_proven: true, ..Known::default() };
         let known = BTreeMap::from([(PLAIN, plain)]);
-        Self { known, random: Random::new(0), last: 0, tenure_ns: 0 }
+        Self { known, random: Random::new(0), demands: Random::new(0), last: 0, tenure_ns: 0 }
     }
 }
 
@@ -105,6 +111,7 @@ impl Plan {
             count: 1 + random.index(4),
             named: pick(&mut random, &[20, 60, 95, 100]),
             forgets: pick(&mut random, &[0, 10, 50]),
+            demands: pick(&mut Random::new(seed ^ 0x6ea5), &[0, 0, 50, 90]),
         };
         self.tasks *= pick(&mut random, &[1, 2, 4]);
         if random.chance(4) {
@@ -133,6 +140,14 @@ impl Contexts {
         let workers_max = pick(random, &[1, 1, 2, 3, u16::MAX]);
         let linger_ns = pick(random, &[u64::MAX, u64::MAX, 1_000_000]);
         Known { workers_max, linger_ns, setup, ..Known::default() }
+    }
+
+    /// Draws what each worker with a context has.
+    fn draw_demand(&mut self, plan: &Plan) -> Demand {
+        if plan.contexts.demands == 0 || !self.demands.chance(plan.contexts.demands) {
+            return Demand::NONE;
+        }
+        pick(&mut self.demands, &plan.rooms).draw_demand(&mut self.demands)
     }
 
     /// Those that tasks may name.
@@ -225,7 +240,7 @@ impl World {
     ///
     /// # Panics
     /// Nobody does, or there are as many as may be.
-    pub fn spawn_with(&mut self, slot: SlotId, context: ContextId) {
+    pub fn spawn_with(&mut self, slot: SlotId, context: ContextId, outfit: Outfit) {
         let start_ends_at = self.now + self.contexts.draw_setup_ns(context);
         let workers = usize::from(self.room.workers);
         if context != PLAIN {
@@ -251,7 +266,8 @@ impl World {
         assert!(!worker.is_up && !worker.is_starting, "a slot has one process");
         worker.restart();
         (worker.context, worker.start_ends_at) = (context, start_ends_at);
-        self.log(|| format!("spawn {slot} with {context:?}"));
+        self.log(|| format!("spawn {slot} with {context:?}, {outfit:?}"));
+        self.dress(slot, outfit);
     }
 
     /// Asserts that a worker that is asked to leave has had its context for some time, or no work in it.
@@ -309,8 +325,10 @@ impl Simulation {
         let count = self.plan.contexts.count;
         if count > 0 {
             self.world.contexts.random = Random::new(seed ^ 0x5e70);
+            self.world.contexts.demands = Random::new(seed ^ 0x6ea5_0de0);
             let Config { context_tenure_ns, cores, tasks_per_worker_max, .. } = self.plan.config;
-            let leaves_idle = cores < u32::MAX || self.plan.demands > 0;
+            let demands = self.plan.demands + self.plan.contexts.demands;
+            let leaves_idle = cores < u32::MAX || demands > 0;
             if !leaves_idle && tasks_per_worker_max == 0 {
                 self.world.contexts.tenure_ns = context_tenure_ns;
             }
@@ -322,8 +340,10 @@ impl Simulation {
     fn define(&mut self) {
         let contexts = &mut self.world.contexts;
         contexts.last += 1;
-        let (id, known) = (ContextId(contexts.last), contexts.draw());
-        let options = ContextOptions { workers_max: known.workers_max, linger_ns: known.linger_ns };
+        let (id, mut known) = (ContextId(contexts.last), contexts.draw());
+        known.demand = contexts.draw_demand(&self.plan);
+        let Known { workers_max, linger_ns, demand, .. } = known;
+        let options = ContextOptions { workers_max, linger_ns, demand };
         self.world.log(|| format!("define {id:?}: {known:?}"));
         self.world.contexts.known.insert(id, known);
         self.core.define_context(id, options);

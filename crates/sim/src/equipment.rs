@@ -1,6 +1,6 @@
 //! What tasks need besides a worker: what they are drawn to ask for, and that nobody has what somebody else has.
 
-use gristmill_core::{Config, SlotId, Supply};
+use gristmill_core::{Config, Outfit, SlotId, Supply};
 use gristmill_wire::{Demand, Equipment, GPUS_MAX, WHOLE_GPU};
 
 use crate::plan::pick;
@@ -48,14 +48,48 @@ impl Room {
 }
 
 impl World {
-    /// Asserts that a task is told of all that it asked for, and of nothing else.
+    /// Gives a worker that is asked for what it has besides its place, with its context.
+    ///
+    /// # Panics
+    /// It is not what the context asks for, or is not free.
+    pub fn dress(&mut self, slot: SlotId, outfit: Outfit) {
+        let place = usize::from(slot.0);
+        let demand = self.contexts.known[&self.workers[place].context].demand;
+        let Equipment { devices, places } = outfit.equipment;
+        let is_ordinary = slot.0 < self.room.workers;
+        let count = if is_ordinary { demand.places() } else { 1 };
+        let is_spoken_of = demand.gpus > 0 || count > 1;
+        assert_eq!(places, if is_spoken_of { count } else { 0 }, "it has the places asked for");
+        assert_eq!(devices.count_ones(), demand.devices(), "it has the GPUs asked for");
+        assert!(devices & !self.room.supply.gpus == 0, "there are such GPUs");
+        self.check_places_given(slot, &outfit.places, outfit.equipment);
+        let others = || self.workers.iter().enumerate().filter(|(other, _)| *other != place);
+        for (other, worker) in others().filter(|(_, worker)| worker.is_there()) {
+            let has = |of: &Outfit, place: usize| {
+                of.places.iter().any(|slot| usize::from(slot.0) == place)
+            };
+            assert!(!has(&worker.outfit, place), "the place of slot {place} is that of {other}");
+            assert!(!has(&outfit, other), "slot {other} has a worker, and is given away");
+        }
+        self.workers[place].outfit = outfit;
+        self.workers[place].devices |= devices;
+        self.check_supply(None);
+    }
+
+    /// What the worker of a context has besides its place.
+    fn demand_of(&self, worker: &Worker) -> Demand {
+        if worker.is_there() { self.contexts.known[&worker.context].demand } else { Demand::NONE }
+    }
+
+    /// Asserts that a task is told of all that it asked for, or that its worker has, and of nothing else.
     ///
     /// # Panics
     /// It is not.
-    pub fn check_equipment(&self, number: usize, equipment: Equipment) {
-        let demand = self.ledger[number].demand;
+    pub fn check_equipment(&self, slot: SlotId, number: usize, equipment: Equipment) {
+        let (demand, worker) = (self.ledger[number].demand, &self.workers[usize::from(slot.0)]);
         if demand.is_none() {
-            assert_eq!(equipment, Equipment::NONE, "task {number} asked for nothing");
+            let its = worker.outfit.equipment;
+            assert_eq!(equipment, its, "task {number} has what its worker has");
             return;
         }
         let Equipment { devices, places } = equipment;
@@ -85,16 +119,24 @@ impl World {
         let is_bound = worker.devices != 0 && devices != 0;
         assert!(!is_bound || worker.devices == devices, "a process keeps the GPUs it used first");
         worker.devices |= devices;
-        let running = || self.workers.iter().flat_map(|worker| &worker.stack).chain([frame]);
-        let demand = |frame: &Frame| self.ledger[frame.record.number].demand;
-        let memory: u64 = running().map(|frame| demand(frame).memory).sum();
+        self.check_supply(Some(frame));
+        self.check_places(slot, frame);
+    }
+
+    /// Asserts that those that run, and workers of contexts, have no more than there is.
+    fn check_supply(&self, first: Option<&Frame>) {
+        let running = || self.workers.iter().flat_map(|worker| &worker.stack).chain(first);
+        let of_task =
+            |frame: &Frame| (self.ledger[frame.record.number].demand, frame.record.devices);
+        let of_worker = |worker: &Worker| (self.demand_of(worker), worker.outfit.equipment.devices);
+        let all = || running().map(of_task).chain(self.workers.iter().map(of_worker));
+        let memory: u64 = all().map(|(demand, _)| demand.memory).sum();
         assert!(memory <= self.room.supply.memory, "{memory} bytes are used");
         for device in 0..GPUS_MAX {
-            let users = running().filter(|frame| frame.record.devices & (1 << device) != 0);
-            let used: u32 = users.map(|frame| demand(frame).share()).sum();
+            let users = all().filter(|(_, devices)| devices & (1 << device) != 0);
+            let used: u32 = users.map(|(demand, _)| demand.share()).sum();
             assert!(used <= WHOLE_GPU, "{used} thousandths of GPU {device} are used");
         }
-        self.check_places(slot, frame);
     }
 
     /// A worker fills as many places as the widest task of its stack. Spare ones run on when nobody waits any more.
@@ -103,7 +145,10 @@ impl World {
             let frames = worker.stack.iter().chain(first);
             frames.map(|frame| self.ledger[frame.record.number].demand.places()).max()
         };
-        let filled = |(place, worker)| places(worker, (place == slot).then_some(frame));
+        let filled = |(place, worker): (usize, &Worker)| {
+            let given = worker.is_there().then_some(worker.outfit.equipment.places);
+            places(worker, (place == slot).then_some(frame)).max(given)
+        };
         let used: u16 = self.workers.iter().enumerate().filter_map(filled).sum();
         let all = self.workers.len();
         assert!(usize::from(used) <= all, "{used} places of {all} are used");

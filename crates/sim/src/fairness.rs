@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use gristmill_core::{Config, ContextId, Core, SlotState, Whereabouts};
+use gristmill_core::{Config, ContextId, Core, SlotState, Supply, Whereabouts};
+use gristmill_wire::{Demand, GPUS_MAX, WHOLE_GPU};
 
 use crate::contexts::{PLAIN, SETUP_MAX_NS};
 use crate::worker::{Course, Worker};
@@ -31,13 +32,32 @@ struct Pool {
     all: u32,
     workers_max: u32,
     may_start: bool,
+    /// What each of its workers has.
+    demand: Demand,
+    /// It is there for one more, or those have it that certainly can be spared.
+    is_there: bool,
 }
 
 impl Pool {
-    /// Whether one more worker would have something to do, and may be asked for.
+    /// Whether tasks wait for one more worker, which may be asked for.
     const fn lacks(&self) -> bool {
-        let has_more = self.waiting + self.work > self.live;
-        self.may_start && self.waiting > 0 && has_more && self.all < self.workers_max
+        let has_room = self.all < self.workers_max;
+        self.may_start && self.waiting > 0 && self.could_use_more() && has_room
+    }
+
+    /// Whether one more worker would have something to do.
+    const fn could_use_more(&self) -> bool {
+        self.waiting + self.work > self.live
+    }
+
+    /// Whether what one gathers may be what the other lacks.
+    fn is_rival(&self, other: &Self) -> bool {
+        let (one, other) = (&self.demand, &other.demand);
+        let needs_both = |of: fn(&Demand) -> u64| of(one) > 0 && of(other) > 0;
+        one.places() > 1
+            || other.places() > 1
+            || needs_both(|demand| demand.memory)
+            || needs_both(|demand| demand.gpus.into())
     }
 
     /// Whether it has a worker that it can certainly spare.
@@ -102,23 +122,25 @@ impl Watch {
             *self = Self { kept: std::mem::take(&mut self.kept), ..Self::default() };
             return None;
         };
-        let absent = core.stats().slots[..usize::from(config.workers)]
-            .iter()
-            .any(|slot| slot.state == SlotState::Absent);
-        let is_spare = absent || pools.values().any(Pool::has_spare);
         let look_ns = config.recheck_ns.max(config.context_tenure_ns / 10) + STEPS_NS;
         let turn_ns = config.context_tenure_ns + 2 * look_ns + 2 * RUN_MAX_NS + SETUP_MAX_NS;
         let turns = pools.len() as u64 + 1;
         let is_blocked = world.workers[..usize::from(config.workers)].iter().any(is_occupied);
         for (&context, pool) in &pools {
             let lacks = pool.lacks();
-            if self.wasted.lasts(context, lacks && is_spare, world.now) > look_ns {
+            // What somebody else gathers is kept for it.
+            let mut others = pools.iter().filter(|(other, _)| **other != context);
+            let has_rival = others.any(|(_, other)| other.could_use_more() && pool.is_rival(other));
+            let is_wasted = lacks && pool.is_there && !has_rival;
+            if self.wasted.lasts(context, is_wasted, world.now) > look_ns {
                 return Some(format!(
                     "tasks in {context} wait beside a worker that idles: {pools:?}"
                 ));
             }
+            // What others have may be of no use to one that needs more than a place, once it has something.
+            let is_content = pool.live > 0 && !pool.demand.is_none();
             let has_more = |other: &Pool| other.live > pool.live + u32::from(pool.live > 0);
-            let is_wronged = lacks && !is_blocked && pools.values().any(has_more);
+            let is_wronged = lacks && !is_content && !is_blocked && pools.values().any(has_more);
             if self.wronged.lasts(context, is_wronged, world.now) > turns * turn_ns {
                 return Some(format!("tasks in {context} wait for others with more: {pools:?}"));
             }
@@ -145,7 +167,8 @@ fn pools(core: &Core, world: &World, config: &Config) -> Option<BTreeMap<Context
         let is_paused = known.fruitless_at.is_some_and(|at| at + pause_ns >= world.now);
         let workers_max = known.workers_max.min(config.workers).into();
         let may_start = !is_paused && !known.is_forgotten;
-        pools.insert(id, Pool { workers_max, may_start, ..Pool::default() });
+        let demand = known.demand;
+        pools.insert(id, Pool { workers_max, may_start, demand, ..Pool::default() });
     }
     for (place, slot) in core.stats().slots.iter().enumerate() {
         let context = world.workers[place].context;
@@ -153,7 +176,7 @@ fn pools(core: &Core, world: &World, config: &Config) -> Option<BTreeMap<Context
         let is_ordinary = u32::from(place < usize::from(config.workers));
         let is_starting = slot.state == SlotState::Starting;
         pool.may_start &= !is_starting || world.contexts.known[&context].is_proven;
-        if slot.state == SlotState::Absent {
+        if !world.workers[place].is_there() {
             continue;
         }
         pool.all += is_ordinary;
@@ -172,5 +195,50 @@ fn pools(core: &Core, world: &World, config: &Config) -> Option<BTreeMap<Context
         };
         pools.get_mut(&context)?.waiting += 1;
     }
+    let free = free(core, world, &pools);
+    for pool in pools.values_mut() {
+        pool.is_there = free.covers(&pool.demand);
+    }
     Some(pools)
+}
+
+/// What nobody has, or those that certainly can be spared.
+struct Free {
+    places: u16,
+    memory: u64,
+    /// Thousandths of each GPU.
+    gpus: Vec<u32>,
+}
+
+fn free(core: &Core, world: &World, pools: &BTreeMap<ContextId, Pool>) -> Free {
+    let Supply { memory, gpus } = world.room.supply;
+    let gpus = (0..GPUS_MAX).map(|device| WHOLE_GPU * u32::from(gpus >> device & 1)).collect();
+    let mut free = Free { places: world.room.workers, memory, gpus };
+    for (place, slot) in core.stats().slots.iter().enumerate() {
+        let worker = &world.workers[place];
+        let is_spared = slot.state == SlotState::Ready
+            && slot.in_flight == 0
+            && pools.get(&worker.context).is_some_and(Pool::has_spare);
+        if !worker.is_there() || is_spared {
+            continue;
+        }
+        let demand = world.contexts.known[&worker.context].demand;
+        if place < usize::from(world.room.workers) {
+            free.places -= demand.places();
+        }
+        free.memory -= demand.memory;
+        let devices = worker.outfit.equipment.devices;
+        let its = |(device, _): &(usize, &mut u32)| devices >> device & 1 == 1;
+        free.gpus.iter_mut().enumerate().filter(its).for_each(|(_, left)| *left -= demand.share());
+    }
+    free
+}
+
+impl Free {
+    fn covers(&self, demand: &Demand) -> bool {
+        let devices = self.gpus.iter().filter(|&&left| left >= demand.share().max(1)).count();
+        self.places >= demand.places()
+            && self.memory >= demand.memory
+            && devices >= demand.devices() as usize
+    }
 }

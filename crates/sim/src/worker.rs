@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use gristmill_core::{Attempt, ContextId, Epoch, Payload, Progress, TaskId};
+use gristmill_core::{Attempt, ContextId, Epoch, Outfit, Payload, Progress, TaskId};
 use gristmill_wire::{AnswerFrame, Span, TaskFlags, Verdict};
 
 /// A task record in the ring.
@@ -119,6 +119,8 @@ pub struct Worker {
     pub is_up: bool,
     /// Since when.
     pub up_since: u64,
+    /// What it has besides its place, with its context.
+    pub outfit: Outfit,
     /// It is dead and the notice is under way: the signal.
     pub dead: Option<i32>,
     /// The keeper died.
@@ -152,6 +154,12 @@ pub struct Worker {
 }
 
 impl Worker {
+    /// Whether it has a process, as far as the engine was told.
+    #[must_use]
+    pub const fn is_there(&self) -> bool {
+        self.is_up || self.is_starting
+    }
+
     /// A fresh process for the next epoch.
     pub fn restart(&mut self) {
         let epoch = Epoch(self.epoch.0 + 1);

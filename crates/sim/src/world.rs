@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use gristmill_core::{
-    Attempt, Budgets, Config, ContextId, Dispatch, KillReason, Payload, Port, Progress, Sent,
-    SlotId, Status, TakeBack, TaskId,
+    Attempt, Budgets, Config, ContextId, Dispatch, KillReason, Outfit, Payload, Port, Progress,
+    Sent, SlotId, Status, TakeBack, TaskId,
 };
 
 use gristmill_wire::{BatchCalls, Demand, Equipment, TaskFlags, Verdict};
@@ -236,7 +236,7 @@ impl Port for World {
             return Sent::Failed(Payload::copy_from(b"too large"));
         }
         let equipment = frame.extension.map_or(Equipment::NONE, |one| one.equipment);
-        self.check_equipment(number, equipment);
+        self.check_equipment(slot, number, equipment);
         self.check_places_given(slot, frame.places, equipment);
         let told = frame.extension.map(|one| one.context);
         self.check_context(slot, number, told, frame.flags);
@@ -330,8 +330,8 @@ impl Port for World {
         self.log(|| format!("kill {slot}: {why:?}"));
     }
 
-    fn spawn(&mut self, slot: SlotId, context: ContextId) {
-        self.spawn_with(slot, context);
+    fn spawn(&mut self, slot: SlotId, context: ContextId, outfit: Outfit) {
+        self.spawn_with(slot, context, outfit);
     }
 
     fn retire(&mut self, slot: SlotId) {

@@ -1,4 +1,4 @@
-//! What a task needs besides a worker.
+//! What a task, or the worker of a context, needs besides a worker's place.
 
 use crate::SlotId;
 
@@ -11,8 +11,8 @@ pub const GPUS_MAX: usize = 16;
 /// A whole GPU: shares of one are counted in thousandths.
 pub const WHOLE_GPU: u32 = 1000;
 
-/// What a task needs of its node while it runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// What a task needs of its node while it runs, or a context's worker for as long as it is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Demand {
     /// Workers' places that it fills; 0 and 1 are its own.
     pub cores: u16,

@@ -12,7 +12,7 @@ import weakref
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gristmill import _functions, _world
+from gristmill import _functions, _resources, _world
 from gristmill._context import arguments, held, packages
 from gristmill._context import files as _files
 from gristmill._context.distribution import pack_for
@@ -40,6 +40,17 @@ _known: weakref.WeakValueDictionary[bytes, Context] = weakref.WeakValueDictionar
 _made: dict[str, int] = {}
 
 
+class ContextEquipment(NamedTuple):
+    """What each worker of a context has, for as long as it is one."""
+
+    #: Workers' places that it fills.
+    cores: int
+    #: GPUs, or a share of one.
+    gpus: float
+    #: Bytes of memory.
+    memory: int
+
+
 class ContextReport(NamedTuple):
     """What a context cost in one executor, and was good for."""
 
@@ -61,6 +72,8 @@ class ContextReport(NamedTuple):
     call_seconds: float
     #: Bytes of memory that the last setup left its process with.
     memory: int
+    #: What each of its workers has, whatever it does.
+    holds: ContextEquipment
     #: Why no worker can have it.
     failure: str | None
 
@@ -101,10 +114,18 @@ class Context:
     :param fork: ``False`` if processes must not be forked from one where the setup has run, as with CUDA: then each
         worker is an interpreter of its own and calls the setup itself. A setup that leaves threads behind is found out,
         and treated so.
+    :param cores: workers' places that each worker with the context fills, so that its calls may use as many cores.
+    :param gpus: GPUs that each has for itself, or a share of one, such as 0.5: setup and calls see no others. Each
+        worker is an interpreter of its own then and calls the setup itself, as with ``fork=False``.
+    :param memory: memory that each has and nobody else may ask for: bytes, or a text such as ``"4GB"``.
     :param timeout: seconds that the setup may take; no limit if ``None``.
     :param keep: seconds for which the context is kept while nobody uses it; for ever if ``None``. Where contexts take
         more memory than they may, the one goes first that was used longest ago.
     :param own_folder: each call has an empty working directory of its own, which is removed after it.
+
+    Workers have cores, GPUs and memory for as long as they have the context. One that has nothing to do gives way to
+    whoever waits for what it has. A context that asks for more than there is raises ``ResourceError`` with its first
+    task; on nodes tasks wait for one that has so much.
 
     A context is set up with the first task that needs it, in processes that were started for it. It may be used here,
     too: ``with ctx:`` sets it up in this process.
@@ -112,6 +133,7 @@ class Context:
 
     __slots__ = (
         "__weakref__",
+        "_demand",
         "_description",
         "_file",
         "_key",
@@ -120,10 +142,13 @@ class Context:
         "_place",
         "_uses",
         "args",
+        "cores",
         "environment",
         "files",
         "fork",
+        "gpus",
         "keep",
+        "memory",
         "mode",
         "name",
         "own_folder",
@@ -147,6 +172,9 @@ class Context:
         mode: str = "direct",
         reuse: str = "memory",
         fork: bool = True,
+        cores: int = 1,
+        gpus: float = 0,
+        memory: int | str | None = None,
         timeout: float | None = SETUP_SECONDS,
         keep: float | None = KEEP_SECONDS,
         own_folder: bool = False,
@@ -175,6 +203,10 @@ class Context:
         self.mode = mode
         self.reuse = reuse
         self.fork = fork
+        self.cores = cores
+        self.gpus = gpus
+        self.memory = memory
+        self._demand = _resources.demand(cores, gpus, memory)
         self.timeout = timeout
         self.keep = keep
         self.own_folder = own_folder
@@ -244,7 +276,11 @@ class Context:
 
         use = self._uses.get(executor or _executor.newest())  # type: ignore[arg-type]
         report = None if use is None else use.report()
-        return None if report is None else ContextReport(**report)
+        if report is None:
+            return None
+        cores, parts, memory = report.pop("holds")
+        holds = ContextEquipment(cores, parts / _resources.PARTS, memory)
+        return ContextReport(**report, holds=holds)
 
     def release(self) -> None:
         """Lets executors forget the context: its tasks are completed, then its workers leave and their memory is free.
@@ -325,6 +361,7 @@ class Context:
                 "mode": self.mode,
                 "reuse": self.reuse,
                 "own_folder": self.own_folder,
+                "demand": self._demand,
                 "environment": None if self._is_auto else packages.describe(self.environment),
                 "is_auto": self._is_auto,
                 # What nodes get of the caller's environment.
@@ -339,7 +376,7 @@ class Context:
         if use is None:
             description, parcel = pack_for(executor, self)
             workers = self.slots or _WORKERS_MAX
-            terms = (workers, self.fork, self.keep)
+            terms = (workers, self.fork, self.keep, self._demand)
             use = executor._define_context(self.name, description, terms, parcel)
             self._uses[executor] = use
         return use

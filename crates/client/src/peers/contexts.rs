@@ -73,6 +73,7 @@ pub trait ContextTelling: LinkPort {
             workers_max: definition.workers_max,
             is_fork_safe: definition.is_fork_safe,
             linger_ns: definition.linger_ns,
+            demand: definition.demand,
             name: definition.name.as_bytes(),
             setup: &definition.setup,
             files: Files::of(&digests),
@@ -120,6 +121,7 @@ pub(super) trait ContextWork: LinkHome {
             is_fork_safe: terms.is_fork_safe,
             linger_ns: terms.linger_ns,
             files: Arc::clone(&files),
+            demand: terms.demand,
         };
         let options = definition.options();
         let ours = self.port_mut().contexts_mut().define(definition);

@@ -3,10 +3,9 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-use gristmill_core::ContextOptions;
 use gristmill_shm::BlockPart;
 use gristmill_store::BlobLimits;
-use gristmill_wire::{BlobName, ContextId, Digest, TaskId};
+use gristmill_wire::{BlobName, ContextId, Demand, Digest, TaskId};
 
 use super::provider::{Brought, Provider, Ticket};
 use super::{ProvisionWork as _, Provisions};
@@ -86,10 +85,11 @@ impl Stage {
             workers_max: 1,
             is_fork_safe: true,
             linger_ns: u64::MAX,
+            demand: Demand::NONE,
             files: [name.digest].into(),
         };
+        let options = definition.options();
         let context = lanes.contexts.define(definition);
-        let options = ContextOptions { workers_max: 1, linger_ns: u64::MAX };
         engine.inner.core.define_context(context, options);
         engine.inner.begin_provision(client.peer, context);
         Self { engine, client, name, context, asked: heard }

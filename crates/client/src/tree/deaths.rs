@@ -7,7 +7,7 @@ use gristmill_keeper::{Commands, Exit, ExitStatus, kill_tree_leftovers, wait_for
 use gristmill_wire::SlotId;
 
 use super::zygotes::SETUP_ALARM;
-use super::{Closing, signal};
+use super::{Closing, Place, signal};
 use crate::contexts::ContextDefinition;
 use crate::inner::Inner;
 use crate::outcome::cause_text;
@@ -39,7 +39,8 @@ impl Inner {
         if !lane.is_ready {
             if cause == LossCause::Keeper && self.tree.keepers_lost <= KEEPERS_LOST_MAX {
                 // It did not fail to start: it is started again, and costs no task anything.
-                return self.spawn(slot, self.tree.place(slot).context);
+                let Place { context, outfit, .. } = self.tree.place(slot).clone();
+                return self.spawn(slot, context, outfit);
             }
             return self.fail_early(slot, cause, &detail);
         }

@@ -7,11 +7,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gristmill_core::StartFailure;
+use gristmill_core::{Outfit, StartFailure};
 use gristmill_keeper::{
     Commands, Event, ExitStatus, Program, WorkerKey, ZygoteEnd, memory_copy, send_signal,
 };
-use gristmill_wire::{ContextId, Epoch, Kind, SlotId};
+use gristmill_wire::{ContextId, Epoch, Equipment, Kind, SlotId};
 
 use crate::blobs::BlobWork as _;
 use crate::contexts::ContextDefinition;
@@ -49,10 +49,12 @@ pub(crate) struct Tree {
 }
 
 /// The last process that was asked for in a slot.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Place {
     epoch: Epoch,
     context: ContextId,
+    /// What it has besides its place.
+    outfit: Outfit,
     /// When it was asked for, nanoseconds.
     since: u64,
 }
@@ -74,6 +76,8 @@ struct Birth<'a> {
     definition: Option<&'a ContextDefinition>,
     /// The same, as processes are told it.
     setup: Option<Arc<[u8]>>,
+    /// What it has besides its place.
+    outfit: &'a Outfit,
     now: u64,
 }
 
@@ -84,7 +88,8 @@ impl Tree {
         descriptors: Vec<OwnedFd>,
         (spawns_fresh, slot_count): (bool, usize),
     ) -> Self {
-        let nobody = Place { epoch: Epoch(0), context: ContextId(0), since: 0 };
+        let nobody =
+            Place { epoch: Epoch(0), context: ContextId(0), outfit: Outfit::default(), since: 0 };
         Self {
             commands,
             program,
@@ -106,8 +111,8 @@ impl Tree {
         self.closing == Closing::Told
     }
 
-    fn place(&self, slot: SlotId) -> Place {
-        self.places[usize::from(slot.0)]
+    fn place(&self, slot: SlotId) -> &Place {
+        &self.places[usize::from(slot.0)]
     }
 
     fn interpreter(&self) -> String {
@@ -126,7 +131,7 @@ impl Tree {
 
     /// Starts the process of a worker; an error is a sentence.
     fn spawn(&mut self, birth: &Birth<'_>) -> Result<(), String> {
-        let needs_own = birth.definition.is_some_and(|definition| !definition.is_fork_safe);
+        let needs_own = birth.definition.is_some_and(ContextDefinition::needs_own_setup);
         let zygote = self.zygotes.get(birth.context);
         zygote.is_unneeded = false;
         if self.spawns_fresh || needs_own || zygote.spawns_fresh {
@@ -149,6 +154,9 @@ impl Tree {
         let WorkerKey { slot, epoch } = birth.worker;
         let mut program = self.program.clone();
         program.arguments.push(format!("{}.{}", slot.0, epoch.0).into_bytes());
+        if birth.outfit.equipment != Equipment::NONE {
+            program.arguments.push(equipment_argument(birth.outfit).into_bytes());
+        }
         self.with_descriptors(program, birth.setup.as_deref(), |program, descriptors| {
             self.commands.spawn_fresh(birth.worker, program, descriptors)
         })
@@ -205,7 +213,7 @@ impl Inner {
     /// Carries out one order of the graph.
     pub fn obey(&mut self, order: &Order) {
         match *order {
-            Order::Spawn(slot, context) => self.spawn(slot, context),
+            Order::Spawn(slot, context, ref outfit) => self.spawn(slot, context, outfit.clone()),
             Order::Kill(slot) => {
                 if let Some(lane) = self.lanes.lane(slot) {
                     let worker = lane.worker;
@@ -244,10 +252,10 @@ impl Inner {
         }
     }
 
-    fn spawn(&mut self, slot: SlotId, context: ContextId) {
+    fn spawn(&mut self, slot: SlotId, context: ContextId, outfit: Outfit) {
         let now = self.lanes.read_clock();
         let place = &mut self.tree.places[usize::from(slot.0)];
-        *place = Place { epoch: next_epoch(place.epoch), context, since: now };
+        *place = Place { epoch: next_epoch(place.epoch), context, outfit, since: now };
         let worker = WorkerKey { slot, epoch: place.epoch };
         self.lanes.close(slot);
         self.lanes.arena.renew(slot);
@@ -268,7 +276,8 @@ impl Inner {
         let definition = self.lanes.contexts.get(context);
         let now = self.lanes.now();
         let setup = self.lanes.contexts.setup(context);
-        self.tree.spawn(&Birth { worker, context, definition, setup, now })
+        let outfit = self.tree.place(worker.slot).outfit.clone();
+        self.tree.spawn(&Birth { worker, context, definition, setup, outfit: &outfit, now })
     }
 
     fn fail_start(&mut self, slot: SlotId, text: String, permanent: bool) {
@@ -299,7 +308,7 @@ impl Inner {
 
     /// A worker that no zygote has set a context up for has done so itself.
     fn note_own_setup(&mut self, slot: SlotId, pid: u32, now: u64) {
-        let Place { context, since, .. } = self.tree.place(slot);
+        let &Place { context, since, .. } = self.tree.place(slot);
         if self.lanes.contexts.get(context).is_some()
             && self.tree.zygotes.get(context).state != ZygoteState::Ready
         {
@@ -415,6 +424,18 @@ impl Inner {
             self.call_waiters(|_| true);
         }
     }
+}
+
+/// How an interpreter that is to be a worker is told what it has before it sets its context up: its GPUs, a bit each, how
+/// many places it fills, and the slots of these where they are named.
+fn equipment_argument(outfit: &Outfit) -> String {
+    let slots: Vec<String> = outfit.places.iter().map(|slot| slot.0.to_string()).collect();
+    format!(
+        "equipment={}:{}:{}",
+        outfit.equipment.devices,
+        outfit.equipment.places,
+        slots.join(",")
+    )
 }
 
 /// Signals a worker, if it was born.

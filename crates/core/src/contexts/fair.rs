@@ -1,4 +1,18 @@
-//! Workers divided fairly: nobody gets more than he can use, and nobody could get more without somebody who has less.
+//! Workers, and what they need besides, divided fairly: nobody gets more than he can use, and nobody could get more without
+//! somebody who has less.
+
+use gristmill_wire::Demand;
+
+use crate::demands::Claims;
+
+/// What somebody could use, one after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// Up to so many workers, each of which needs this.
+    Workers(u32, Demand),
+    /// What each of several tasks needs besides places.
+    Tasks(Vec<Demand>),
+}
 
 /// How many of `total` workers each gets who could use so many. What is left over after equal shares goes to the first ones.
 pub(super) fn divide(demands: &[u32], total: u32) -> Vec<u32> {
@@ -22,9 +36,60 @@ pub(super) fn divide(demands: &[u32], total: u32) -> Vec<u32> {
     }
 }
 
+/// What each gets of `places` and of what there is besides: whoever has least so far, of equal ones the first, gets the next
+/// one, as far as that is there. Gives which of its wishes each gets, in order.
+pub(super) fn deal(wishes: &[Wish], mut places: u32, mut left: Claims) -> Vec<Vec<u32>> {
+    let mut shares: Vec<Vec<u32>> = wishes.iter().map(|_| Vec::new()).collect();
+    let mut next = vec![0u32; wishes.len()];
+    loop {
+        let poorest = (0..wishes.len())
+            .filter(|&who| next[who] < wishes[who].len())
+            .min_by_key(|&who| shares[who].len());
+        let Some(who) = poorest else { return shares };
+        let demand = wishes[who].get(next[who]);
+        let cost = wishes[who].places(&demand);
+        match left.find(&demand, std::iter::empty()).filter(|_| cost <= places) {
+            Some(devices) => {
+                places -= cost;
+                left.take(&demand, devices);
+                shares[who].push(next[who]);
+                next[who] += 1;
+            }
+            // All its others are like this one.
+            None if matches!(wishes[who], Wish::Workers(..)) => next[who] = u32::MAX,
+            None => next[who] += 1,
+        }
+    }
+}
+
+impl Wish {
+    fn len(&self) -> u32 {
+        match self {
+            Self::Workers(count, _) => *count,
+            Self::Tasks(demands) => u32::try_from(demands.len()).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn get(&self, number: u32) -> Demand {
+        match self {
+            Self::Workers(_, demand) => *demand,
+            Self::Tasks(demands) => demands[number as usize],
+        }
+    }
+
+    /// The places that one of them needs: those of tasks are wished for with the workers that fill them.
+    fn places(&self, demand: &Demand) -> u32 {
+        match self {
+            Self::Workers(..) => demand.places().into(),
+            Self::Tasks(_) => 0,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::divide;
+    use super::*;
+    use crate::Supply;
     use proptest::prelude::*;
 
     #[test]
@@ -34,6 +99,30 @@ mod tests {
         assert_eq!(divide(&[0, 3], 9), [0, 3]);
         assert_eq!(divide(&[5, 5, 5], 2), [1, 1, 0]);
         assert_eq!(divide(&[], 4), [0; 0]);
+    }
+
+    fn counts(wishes: &[Wish], places: u32, supply: Supply) -> Vec<usize> {
+        deal(wishes, places, Claims::new(&supply)).iter().map(Vec::len).collect()
+    }
+
+    const GPU: Demand = Demand { gpus: 1000, ..Demand::NONE };
+
+    #[test]
+    fn what_is_short_is_shared_and_the_rest_goes_to_those_who_do_not_need_it() {
+        let supply = Supply { memory: 100, gpus: 0b111 };
+        let plain = Wish::Workers(9, Demand::NONE);
+        let wishes = [Wish::Workers(9, GPU), Wish::Workers(9, GPU), plain.clone()];
+        assert_eq!(counts(&wishes, 8, supply), [2, 1, 5]);
+        let wide = Wish::Workers(9, Demand { cores: 3, ..Demand::NONE });
+        assert_eq!(counts(&[wide, plain], 8, supply), [2, 2]);
+    }
+
+    #[test]
+    fn a_task_that_is_too_large_does_not_hold_up_those_behind_it() {
+        let supply = Supply { memory: 100, gpus: 0b1 };
+        let large = Demand { memory: 80, ..Demand::NONE };
+        let tasks = Wish::Tasks(vec![large, large, GPU]);
+        assert_eq!(deal(&[tasks], 0, Claims::new(&supply)), [vec![0, 2]]);
     }
 
     proptest! {
@@ -49,6 +138,17 @@ mod tests {
                 let most = shares.iter().max().copied().unwrap_or(0);
                 prop_assert!(share == demand || share + 1 >= most);
             }
+        }
+
+        #[test]
+        fn workers_alone_are_dealt_as_they_are_divided(
+            demands in prop::collection::vec(0u32..20, 0..8), total in 0u32..40,
+        ) {
+            let wishes: Vec<Wish> =
+                demands.iter().map(|&count| Wish::Workers(count, Demand::NONE)).collect();
+            let shares: Vec<u32> = divide(&demands, total);
+            let dealt = counts(&wishes, total, Supply::default());
+            prop_assert_eq!(dealt, shares.iter().map(|&one| one as usize).collect::<Vec<_>>());
         }
     }
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use gristmill_wire::ContextId;
 
+use super::pools::Staff;
 use super::{Context, ContextOptions, PLAIN};
 use crate::port::Port;
 use crate::queue::ReadyQueue;
-use crate::slots::{Slot, SlotState};
+use crate::slots::Slot;
 use crate::starts::Starts;
 use crate::stats::ContextStats;
 use crate::{Core, NONE, StartFailure};
@@ -104,7 +105,7 @@ impl Core {
     #[must_use]
     pub fn context_stats(&self, context: ContextId) -> Option<ContextStats> {
         let one = self.contexts.table.get(&context)?;
-        let (workers, running) = self.workers_with(context);
+        let Staff { live: workers, running, .. } = self.staff(context);
         Some(ContextStats { workers, running, waiting: one.queue.len().into(), ..one.stats })
     }
 
@@ -178,7 +179,7 @@ impl Core {
         let Some(one) = self.contexts.table.get_mut(&context) else { return };
         let rounds = one.starts.fail(self.now, &self.config);
         // Another start may be under way, and go better.
-        let has_live = |slot: &Slot| slot.context == context && slot.state != SlotState::Absent;
+        let has_live = |slot: &Slot| slot.context == context && slot.has_process();
         let has_live = self.slots.iter().any(has_live);
         if (failure.permanent || rounds >= self.config.start_failures_max) && !has_live {
             one.failure = Some(Arc::new(failure));

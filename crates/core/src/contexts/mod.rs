@@ -7,19 +7,22 @@
 //! Retaining Reusable Context in Workflow Systems", sections 3.4 and 3.5.)
 
 mod deploy;
+mod equipment;
 mod fair;
 mod life;
+mod pools;
 mod retain;
+mod way;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use gristmill_wire::ContextId;
+use gristmill_wire::{ContextId, Demand};
 
 use crate::outcome::Content;
 use crate::port::Port;
 use crate::queue::ReadyQueue;
-use crate::slots::{Slot, SlotState};
+use crate::slots::Slot;
 use crate::starts::Starts;
 use crate::stats::ContextStats;
 use crate::task::{State, TaskTable};
@@ -35,6 +38,8 @@ pub struct ContextOptions {
     pub workers_max: u16,
     /// How long it is kept while nobody uses it.
     pub linger_ns: u64,
+    /// What each of its workers has besides a place, and how many places, for as long as it is one.
+    pub demand: Demand,
 }
 
 /// What is known of a context.
@@ -273,7 +278,7 @@ impl Core {
         let workers = self.slots.iter().filter(has_one).count();
         assert_eq!(workers, self.contexts.workers as usize, "workers with contexts");
         for slot in &self.slots {
-            assert!(slot.state != SlotState::Absent || slot.context == PLAIN, "nobody is there");
+            assert!(slot.has_process() || slot.context == PLAIN, "nobody is there");
         }
         let forgotten = self.contexts.table.values().filter(|one| one.is_forgotten).count();
         assert_eq!(forgotten, self.contexts.forgotten as usize, "forgotten contexts");

@@ -2,9 +2,10 @@
 
 use gristmill_wire::{Demand, Equipment, GPUS_MAX, WHOLE_GPU};
 
+use crate::slots::Slot;
 use crate::{Core, NONE};
 
-/// What tasks may ask for besides workers.
+/// What tasks and contexts may ask for besides workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Supply {
     /// Bytes of memory; `u64::MAX` is not known, and nothing is kept from a task.
@@ -66,6 +67,18 @@ impl Claims {
         Some(chosen.iter().fold(0, |set, device| set | (1 << device)))
     }
 
+    /// What of a demand is not there, each for itself.
+    pub fn short_of(&self, demand: &Demand) -> Demand {
+        let gpus = Demand { gpus: demand.gpus, ..Demand::NONE };
+        let has_gpus = self.find(&gpus, std::iter::empty()).is_some();
+        let has_memory = demand.memory <= self.memory;
+        Demand {
+            cores: 0,
+            gpus: if has_gpus { 0 } else { demand.gpus },
+            memory: if has_memory { 0 } else { demand.memory },
+        }
+    }
+
     pub fn take(&mut self, demand: &Demand, devices: u16) {
         if self.memory != u64::MAX {
             self.memory -= demand.memory;
@@ -95,12 +108,17 @@ impl Core {
     /// Gives a task memory and GPUs, if they are there.
     pub(super) fn begin_claim(&mut self, index: u32) -> bool {
         let demand = self.demand(index);
-        let idle = self.live_slots().iter().filter(|slot| slot.is_idle() && slot.holder == NONE);
+        let is_meant =
+            |slot: &&Slot| slot.is_idle() && slot.holder == NONE && slot.demand.is_none();
+        let idle = self.live_slots().iter().filter(is_meant);
         let bound = idle.map(|slot| slot.devices).filter(|&set| set != 0);
         let Some(devices) = self.demands.claims.find(&demand, bound) else { return false };
         self.demands.claims.take(&demand, devices);
         let extra = self.tasks[index].extra;
         self.extras[extra].claim = Some(Claim { devices });
+        if demand.gpus > 0 || demand.memory > 0 {
+            self.demands.served_at = self.now;
+        }
         true
     }
 

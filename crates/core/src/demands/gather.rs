@@ -2,11 +2,11 @@
 
 use gristmill_wire::Demand;
 
-use super::{Kinds, LOOKS_MAX};
+use super::Kinds;
 use crate::machine::slot_id;
 use crate::place::Placed;
 use crate::port::Port;
-use crate::slots::SlotState;
+use crate::slots::{Slot, SlotState};
 use crate::task::State;
 use crate::{Core, NONE, SlotId};
 
@@ -27,8 +27,8 @@ impl Core {
 
     /// Lets the first task gather for which memory and GPUs are there.
     fn begin_to_gather(&mut self) -> bool {
-        let mut short = Kinds::default();
-        let waiting: Vec<u32> = self.demands.queue.iter(&self.tasks).take(LOOKS_MAX).collect();
+        let mut short = self.held_up();
+        let waiting: Vec<u32> = self.demands.waiting(&self.tasks).collect();
         for index in waiting {
             let kinds = Kinds::of(&self.demand(index));
             if short.meets(kinds) {
@@ -43,12 +43,24 @@ impl Core {
         false
     }
 
+    /// What tasks have to leave to contexts for now.
+    fn held_up(&self) -> Kinds {
+        if self.contexts.is_empty() { Kinds::default() } else { self.demands.held_up }
+    }
+
     /// Lets go of what the first task has, if stacks that wait have the places that it lacks: what they wait for may need
     /// these.
     fn give_way(&mut self) {
         let index = self.demands.first;
         if index != NONE && !self.could_hold(index) {
-            self.demands.first = NONE;
+            self.cease_to_gather();
+        }
+    }
+
+    /// Lets go of all that the first task has.
+    pub(crate) fn cease_to_gather(&mut self) {
+        let index = std::mem::replace(&mut self.demands.first, NONE);
+        if index != NONE {
             self.end_claim(self.tasks[index].extra);
         }
     }
@@ -58,7 +70,8 @@ impl Core {
         let is_free = |place: &usize| {
             let slot = &self.slots[*place];
             let is_its = slot.holder == NONE || slot.holder == index;
-            slot.waiting == 0 && is_its && self.is_usable(*place)
+            let is_lent = slot.state == SlotState::Lent;
+            slot.waiting == 0 && is_its && !is_lent && self.is_usable(*place)
         };
         let places = (0..self.slots.len()).filter(is_free).count();
         places >= usize::from(self.demand(index).places())
@@ -67,22 +80,42 @@ impl Core {
     /// Whether one gathers, or could if those who have the places gave way. Who waits in the others may wait for what would
     /// have to run in these.
     pub(crate) fn could_gather(&self) -> bool {
+        let has_all = |demand: &Demand| {
+            self.could_have_places(demand)
+                && self.demands.claims.find(demand, std::iter::empty()).is_some()
+        };
+        self.demands.first != NONE || self.first_in_turn(self.held_up(), has_all).next().is_some()
+    }
+
+    /// Whether there could be as many places if nobody had any but those who wait for tasks that they submitted.
+    fn could_have_places(&self, demand: &Demand) -> bool {
         let in_use = usize::from(self.config.workers) + self.wanted_spares() as usize;
-        let free = self.slots[..in_use].iter().filter(|slot| slot.waiting == 0).count();
-        let mut short = Kinds::default();
-        let mut waiting = self.demands.queue.iter(&self.tasks).take(LOOKS_MAX);
-        let can_run = |index| {
+        let is_free = |slot: &&Slot| slot.waiting == 0 && !self.is_stuck(slot.holder);
+        let free = self.slots[..in_use].iter().filter(is_free).count();
+        free >= usize::from(demand.places())
+    }
+
+    /// Tasks that wait and `could` run, in turn: what is short of one thing holds up those that need it too.
+    fn first_in_turn(
+        &self,
+        mut short: Kinds,
+        could: impl Fn(&Demand) -> bool,
+    ) -> impl Iterator<Item = u32> {
+        self.demands.waiting(&self.tasks).filter(move |&index| {
             let demand = self.demand(index);
             let kinds = Kinds::of(&demand);
-            let has_all = free >= usize::from(demand.places())
-                && self.demands.claims.find(&demand, std::iter::empty()).is_some();
-            if short.meets(kinds) {
-                return false;
+            let is_in_turn = !short.meets(kinds);
+            let is_able = is_in_turn && could(&demand);
+            if is_in_turn && !is_able {
+                short.add(kinds);
             }
-            short.add(kinds);
-            has_all
-        };
-        self.demands.first != NONE || waiting.any(can_run)
+            is_able
+        })
+    }
+
+    /// Tasks that wait and could have places, as far as none of those before them is short of what it cannot have.
+    pub(crate) fn could_have_their_turn(&self) -> impl Iterator<Item = u32> {
+        self.first_in_turn(Kinds::default(), |demand| self.could_have_places(demand))
     }
 
     /// The slots whose places a task has.
@@ -92,6 +125,16 @@ impl Core {
 
     fn held(&self, index: u32) -> usize {
         self.held_slots(index).count()
+    }
+
+    /// Whether a task gathers that lacks places.
+    pub(crate) fn gathers_places(&self) -> bool {
+        let index = self.demands.first;
+        if index == NONE {
+            return false;
+        }
+        let held = self.held_slots(index).filter(|&place| self.slots[place].waiting == 0);
+        held.count() < usize::from(self.demand(index).places())
     }
 
     /// Whether a place could be a task's: not of a worker that is used up, or whose stack waits.

@@ -10,14 +10,31 @@ pub(crate) struct Kinds(u8);
 const SETS: usize = 8;
 
 impl Kinds {
+    /// Several places.
+    pub const PLACES: Self = Self(4);
+
     /// Those that a task asks for; a place is always one of them.
     pub fn of(demand: &Demand) -> Self {
         let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
-        Self(bit(demand.memory > 0, 1) | bit(demand.gpus > 0, 2) | bit(demand.places() > 1, 4))
+        Self(
+            bit(demand.memory > 0, 1)
+                | bit(demand.gpus > 0, 2)
+                | bit(demand.places() > 1, Self::PLACES.0),
+        )
+    }
+
+    /// Those of what there is besides places.
+    pub fn besides_places(demand: &Demand) -> Self {
+        Self::of(&Demand { cores: 0, ..*demand })
     }
 
     pub const fn meets(self, other: Self) -> bool {
         self.0 & other.0 != 0
+    }
+
+    /// Whether some of these are not among the others.
+    pub const fn has_more_than(self, other: Self) -> bool {
+        self.0 & !other.0 != 0
     }
 
     pub const fn add(&mut self, other: Self) {

@@ -17,14 +17,15 @@ use gristmill_wire::Demand;
 
 pub use claims::Supply;
 pub(crate) use claims::{Claim, Claims};
-use kinds::{KindCounts, Kinds};
+use kinds::KindCounts;
+pub(crate) use kinds::Kinds;
 pub use near::pick_near;
 pub(crate) use peers::Taken;
 use search::Search;
 
 use crate::port::Port;
 use crate::queue::ReadyQueue;
-use crate::task::State;
+use crate::task::{State, TaskTable};
 use crate::{Core, NONE};
 
 /// Tasks that are looked at for one that could run.
@@ -41,6 +42,10 @@ pub(crate) struct Demands {
     /// Places of those that run, beyond their own workers'.
     pub lent_places: u64,
     pub claims: Claims,
+    /// What waits for contexts now: those wait that need it too.
+    pub held_up: Kinds,
+    /// When one got more than places last.
+    pub served_at: u64,
     /// What those that wait ask for.
     kinds: KindCounts,
     /// The search for peers that have it.
@@ -55,9 +60,16 @@ impl Demands {
             wanted_places: 0,
             lent_places: 0,
             claims: Claims::new(supply),
+            held_up: Kinds::default(),
+            served_at: 0,
             kinds: KindCounts::default(),
             search: Search::default(),
         }
+    }
+
+    /// The first of those that wait.
+    pub fn waiting<'a>(&'a self, tasks: &'a TaskTable) -> impl Iterator<Item = u32> + 'a {
+        self.queue.iter(tasks).take(LOOKS_MAX)
     }
 
     /// How many wait.
@@ -73,15 +85,24 @@ impl Core {
         if extra == NONE { Demand::NONE } else { self.extras[extra].demand }
     }
 
-    /// Whether a task needs more than a worker.
+    /// The same, or what its context needs that some peer is to have.
+    pub(crate) fn needs(&self, index: u32) -> Demand {
+        let extra = self.tasks[index].extra;
+        if extra == NONE || self.config.workers > 0 {
+            return self.demand(index);
+        }
+        self.needs_of_context(self.extras[extra].context).unwrap_or_else(|| self.demand(index))
+    }
+
+    /// Whether a task needs more than a worker, or its context does that some peer is to have.
     #[inline]
     pub(crate) fn is_demanding(&self, index: u32) -> bool {
-        self.tasks[index].extra != NONE && !self.demand(index).is_none()
+        self.tasks[index].extra != NONE && !self.needs(index).is_none()
     }
 
     /// Puts a demanding task that is in no list behind the others, or in front.
     pub(crate) fn queue_demanding(&mut self, index: u32, is_first: bool) {
-        let (priority, demand) = (self.priority(index), self.demand(index));
+        let (priority, demand) = (self.priority(index), self.needs(index));
         let kinds = Kinds::of(&demand);
         self.tasks[index].state = State::Ready;
         self.demands.wanted_places += u64::from(demand.places());
@@ -108,7 +129,7 @@ impl Core {
     }
 
     fn dequeue_demanding(&mut self, index: u32) {
-        let (priority, demand) = (self.priority(index), self.demand(index));
+        let (priority, demand) = (self.priority(index), self.needs(index));
         self.demands.wanted_places -= u64::from(demand.places());
         self.demands.kinds.remove(Kinds::of(&demand));
         self.demands.search.repeat();
@@ -130,7 +151,7 @@ impl Core {
         let mut left = Claims::new(&self.config.supply);
         let (mut wanted, mut lent) = (0, 0);
         for index in (0..self.tasks.end()).filter(|&index| self.is_live(index)) {
-            let demand = self.demand(index);
+            let demand = self.needs(index);
             if self.is_demanding(index) && self.tasks[index].state == State::Ready {
                 wanted += u64::from(demand.places());
             }
@@ -144,7 +165,8 @@ impl Core {
                 assert_eq!(self.demands.first, index, "only the first gathers");
             }
         }
-        assert_eq!(left, self.demands.claims, "claims are what tasks have");
+        self.audit_equipment(&mut left);
+        assert_eq!(left, self.demands.claims, "claims are what tasks and workers of contexts have");
         self.audit_search();
         assert_eq!((wanted, lent), (self.demands.wanted_places, self.demands.lent_places));
         for slot in self.slots.iter().filter(|slot| slot.holder != NONE) {

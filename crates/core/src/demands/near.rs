@@ -45,7 +45,7 @@ pub fn pick_near(free: &[(usize, u64)], count: usize) -> Vec<usize> {
 
 impl Core {
     /// The domains of a slot's place; a spare worker sits where others wait.
-    fn domains(&self, slot: usize) -> u64 {
+    pub(crate) fn domains(&self, slot: usize) -> u64 {
         let domains = &self.config.domains;
         if domains.is_empty() { 0 } else { domains[slot % domains.len()] }
     }

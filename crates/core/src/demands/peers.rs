@@ -1,10 +1,13 @@
-//! Demanding tasks that go to peers: to one that has what they need, and that nobody else needs it of.
+//! Demanding tasks that go to peers: to one that has what they need, and that nobody else needs it of. What a context's
+//! workers are to have is not taken from others there: tasks in it go to any peer that has as much, and has room.
 
 use gristmill_wire::{Demand, WHOLE_GPU};
 
 use super::search::Search;
 use super::{Kinds, LOOKS_MAX};
 use crate::Core;
+use crate::contexts::PLAIN;
+use crate::peers::Level;
 use crate::place::Placed;
 use crate::port::Port;
 use crate::task::State;
@@ -68,6 +71,7 @@ impl Core {
     ) -> bool {
         let among = || places(&self.demands.search);
         let Some((index, first)) = self.first_with_peer(among) else { return false };
+        let first = self.equipped_home(index).unwrap_or(first);
         let place = self.prefer_holder(index, first, port, |place| self.has_all_for(index, place));
         self.dequeue_demanding(index);
         self.tasks[index].state = State::Loose;
@@ -84,7 +88,7 @@ impl Core {
     ) -> Option<(u32, usize)> {
         let mut short = Kinds::default();
         for index in self.demands.queue.iter(&self.tasks).take(LOOKS_MAX) {
-            let kinds = Kinds::of(&self.demand(index));
+            let kinds = Kinds::of(&self.needs(index));
             if short.meets(kinds) {
                 continue;
             }
@@ -116,8 +120,29 @@ impl Core {
             && !peer.is_draining
             && !peer.is_congested
             && !peer.trust.is_lost
-            && peer.has_left(&self.demand(index))
+            && self.has_left_for(index, place)
             && peer.has_time_for(run_ns, self.now)
+    }
+
+    /// Whether a peer has what a task needs that goes there with it; or room, and as much as its context needs.
+    fn has_left_for(&self, index: u32, place: usize) -> bool {
+        let (demand, peer) = (self.demand(index), self.peers.get(place));
+        if !demand.is_none() {
+            return peer.has_left(&demand);
+        }
+        let has_room = self.peers.levels.of(place) != Level::Shut;
+        has_room && peer.offer.covers(&self.needs(index), &Taken::NONE)
+    }
+
+    /// The peer where a task's context is at home, if it has what that needs and a worker there has nothing to do.
+    fn equipped_home(&self, index: u32) -> Option<usize> {
+        let context = self.extras[self.tasks[index].extra].context;
+        if context == PLAIN {
+            return None;
+        }
+        let home = self.peers.homes.find_context(context, self.peers.end());
+        let is_idle = self.peers.levels.of(home) == Level::Idle;
+        (is_idle && self.has_all_for(index, home)).then_some(home)
     }
 
     /// Asserts that what nobody looks for is nowhere.

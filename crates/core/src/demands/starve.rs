@@ -8,11 +8,12 @@ use crate::slots::{Slot, SlotState};
 use crate::{Core, NONE, Status, SubmitError};
 
 impl Core {
-    /// Whether a task could run here if nothing else did. What peers have is not known for good.
+    /// Whether a task, or the worker of a context, could have what it needs here if nothing else had anything. What peers
+    /// have is not known for good.
     ///
     /// # Errors
     /// [`SubmitError::TooMuch`].
-    pub(crate) fn check_demand(&self, demand: &Demand) -> Result<(), SubmitError> {
+    pub fn check_demand(&self, demand: &Demand) -> Result<(), SubmitError> {
         if self.config.workers == 0 || demand.is_none() {
             return Ok(());
         }
@@ -48,7 +49,7 @@ impl Core {
             return false;
         }
         let is_still = |slot: &Slot| match slot.state {
-            SlotState::Absent => true,
+            SlotState::Absent | SlotState::Lent => true,
             SlotState::Ready => slot.in_flight.len == slot.waiting,
             SlotState::Starting | SlotState::Retiring | SlotState::Dying => false,
         };

@@ -219,6 +219,7 @@ impl Core {
         let was_stuck = std::mem::replace(&mut peer.is_stuck, gives_back && !is_alone && is_stuck);
         if peer.is_stuck != was_stuck {
             self.peers.settle(place, &self.config);
+            self.demands.search.grow(place);
         }
     }
 

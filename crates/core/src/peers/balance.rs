@@ -83,6 +83,7 @@ impl Core {
         let Some(place) = self.joined_peer(peer) else { return };
         self.peers.get_mut(place).is_recalled = false;
         self.peers.settle(place, &self.config);
+        self.demands.search.grow(place);
         self.pump(port);
         self.pump_followers(place, port);
     }

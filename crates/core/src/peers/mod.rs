@@ -24,4 +24,5 @@ pub use holders::Holders;
 pub use place::{Errand, ErrandParents};
 pub use table::{PeerOffer, PeerStats};
 
+pub(crate) use levels::Level;
 pub(crate) use table::Peers;

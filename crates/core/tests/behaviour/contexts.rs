@@ -13,9 +13,10 @@ const MODEL: ContextId = ContextId(1);
 const OTHER: ContextId = ContextId(2);
 
 fn define(engine: &mut Engine, context: ContextId) {
-    engine
-        .core
-        .define_context(context, ContextOptions { workers_max: u16::MAX, linger_ns: u64::MAX });
+    engine.core.define_context(
+        context,
+        ContextOptions { workers_max: u16::MAX, linger_ns: u64::MAX, demand: Demand::NONE },
+    );
 }
 
 fn submit_in(engine: &mut Engine, context: ContextId) -> TaskId {
@@ -109,7 +110,10 @@ fn a_context_gets_more_workers_once_it_is_known_to_come_up() {
 fn a_context_has_no_more_workers_than_it_may() {
     let mut engine = with_contexts(4);
     let context = ContextId(3);
-    engine.core.define_context(context, ContextOptions { workers_max: 2, linger_ns: u64::MAX });
+    engine.core.define_context(
+        context,
+        ContextOptions { workers_max: 2, linger_ns: u64::MAX, demand: Demand::NONE },
+    );
     let tasks: Vec<_> = (0..40).map(|_| submit_in(&mut engine, context)).collect();
     run_all(&mut engine, &tasks);
     assert_eq!(engine.core.context_stats(context).unwrap().deployments, 2);
@@ -406,7 +410,10 @@ fn a_worker_that_gives_way_leaves_at_once_if_it_has_begun_nothing() {
 fn whoever_leaves_counts_among_the_workers_that_a_context_may_have() {
     let mut engine = with_contexts(2);
     let context = ContextId(3);
-    engine.core.define_context(context, ContextOptions { workers_max: 1, linger_ns: u64::MAX });
+    engine.core.define_context(
+        context,
+        ContextOptions { workers_max: 1, linger_ns: u64::MAX, demand: Demand::NONE },
+    );
     let task = submit_in(&mut engine, context);
     settle(&mut engine);
     engine.start(task);
@@ -464,7 +471,10 @@ fn children_that_a_full_context_cannot_run_are_refused() {
     let mut engine = engine_with(config);
     engine.port.spawned.clear();
     let context = ContextId(3);
-    engine.core.define_context(context, ContextOptions { workers_max: 1, linger_ns: u64::MAX });
+    engine.core.define_context(
+        context,
+        ContextOptions { workers_max: 1, linger_ns: u64::MAX, demand: Demand::NONE },
+    );
     let parent = submit_in(&mut engine, context);
     settle(&mut engine);
     engine.start(parent);
@@ -523,7 +533,10 @@ fn an_idle_context_does_not_keep_alive_what_cannot_be_had_without_one() {
 fn a_context_that_nobody_uses_is_kept_for_as_long_as_it_was_to_be() {
     let mut engine = with_contexts(2);
     let kept = ContextId(3);
-    engine.core.define_context(kept, ContextOptions { workers_max: 2, linger_ns: 1_000 });
+    engine.core.define_context(
+        kept,
+        ContextOptions { workers_max: 2, linger_ns: 1_000, demand: Demand::NONE },
+    );
     let task = submit_in(&mut engine, kept);
     settle(&mut engine);
     let now = engine.now;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use gristmill_core::{
     AnswerOutcome, Attempt, Config, ContextId, Core, Dispatch, Epoch, Errand, FunctionId, Holders,
-    KillReason, Loss, LossCause, Origin, Payload, PayloadRef, PeerId, Port, Progress, Sent, SlotId,
-    Status, Submission, SubmitError, TakeBack, TaskId, TaskOptions,
+    KillReason, Loss, LossCause, Origin, Outfit, Payload, PayloadRef, PeerId, Port, Progress, Sent,
+    SlotId, Status, Submission, SubmitError, TakeBack, TaskId, TaskOptions,
 };
 use gristmill_wire::{AnswerFrame, BatchCalls, PayloadKind, Span, TaskFlags, Temperature, Verdict};
 
@@ -41,6 +41,8 @@ pub struct Rings {
     pub spawned: Vec<u16>,
     /// The contexts of those, in the same order.
     pub contexts: Vec<ContextId>,
+    /// What each of those has besides its place.
+    pub outfits: Vec<Outfit>,
     /// Contexts that need not be kept.
     pub unloaded: Vec<ContextId>,
     pub retired: Vec<u16>,
@@ -141,9 +143,10 @@ impl Port for Rings {
         self.killed.push(slot.0);
     }
 
-    fn spawn(&mut self, slot: SlotId, context: ContextId) {
+    fn spawn(&mut self, slot: SlotId, context: ContextId, outfit: Outfit) {
         self.spawned.push(slot.0);
         self.contexts.push(context);
+        self.outfits.push(outfit);
         self.next[usize::from(slot.0)] = 0;
         self.progress[usize::from(slot.0)] = Progress::default();
     }

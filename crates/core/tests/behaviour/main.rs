@@ -8,6 +8,7 @@ mod cancelling;
 mod contexts;
 mod demanding;
 mod ending;
+mod equipping;
 mod fake;
 mod faraway;
 mod fleet;

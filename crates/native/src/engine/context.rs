@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use gristmill_client::{Client, ContextDefinition};
 use gristmill_sync::atomic::{AtomicBool, Ordering};
-use gristmill_wire::ContextId;
+use gristmill_wire::{ContextId, Demand};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use super::{Engine, nanoseconds};
+use crate::error;
 use crate::image::parse;
 
 /// One engine's use of one context, which stays there as long as this lives.
@@ -73,6 +74,8 @@ impl ContextUse {
         dict.set_item("setups", report.setups.count)?;
         dict.set_item("setup_seconds", seconds(report.setups.took_ns))?;
         dict.set_item("memory", report.setups.memory)?;
+        let Demand { gpus, memory, .. } = report.demand;
+        dict.set_item("holds", (report.demand.places(), gpus, memory))?;
         dict.set_item("failure", report.failure.as_deref())?;
         Ok(Some(dict))
     }
@@ -86,16 +89,18 @@ fn seconds(ns: u64) -> f64 {
 #[pymethods]
 impl Engine {
     /// Makes a context known; called by `gristmill.Context`, with how many workers may have it, whether forks of one are safe,
-    /// and for how many seconds it is kept while nobody uses it. `files` are what nodes are to have: digests and paths.
+    /// for how many seconds it is kept while nobody uses it, and what each of those has: places, thousandths of a GPU, bytes
+    /// of memory. `files` are what nodes are to have: digests and paths. Raises `ResourceError` if no worker here could
+    /// have it.
     fn _define_context(
         &self,
         py: Python<'_>,
         name: &str,
         setup: &Bound<'_, PyBytes>,
-        terms: (u16, bool, Option<f64>),
+        terms: (u16, bool, Option<f64>, (u16, u32, u64)),
         files: Vec<(String, PathBuf)>,
     ) -> PyResult<ContextUse> {
-        let (workers_max, is_fork_safe, keep) = terms;
+        let (workers_max, is_fork_safe, keep, (cores, gpus, memory)) = terms;
         let client = Arc::clone(self.running_client(py)?);
         let mut names = Vec::new();
         let mut opened = Vec::new();
@@ -110,8 +115,10 @@ impl Engine {
             is_fork_safe,
             linger_ns: nanoseconds("keep", keep)?.unwrap_or(u64::MAX),
             files: names.into(),
+            demand: Demand { cores, gpus, memory },
         };
-        let id = client.define_context(definition, opened);
+        let defined = client.define_context(definition, opened);
+        let id = defined.map_err(|refusal| error::context(py, name, refusal))?;
         let generation = crate::fork::generation();
         Ok(ContextUse { client, id, is_released: AtomicBool::new(false), generation })
     }

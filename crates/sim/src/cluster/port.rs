@@ -2,8 +2,8 @@
 
 use gristmill_client::{BlobPort, Sending, is_guest};
 use gristmill_core::{
-    Attempt, ContextId, Dispatch, Errand, FunctionId, Holders, KillReason, Payload, PeerId, Port,
-    Progress, Sent, SlotId, Status, TakeBack, TaskId,
+    Attempt, ContextId, Dispatch, Errand, FunctionId, Holders, KillReason, Outfit, Payload, PeerId,
+    Port, Progress, Sent, SlotId, Status, TakeBack, TaskId,
 };
 use gristmill_wire::peer::Control;
 
@@ -94,8 +94,8 @@ impl Port for Lanes {
         self.world.kill(slot, why);
     }
 
-    fn spawn(&mut self, slot: SlotId, context: ContextId) {
-        self.world.spawn(slot, context);
+    fn spawn(&mut self, slot: SlotId, context: ContextId, outfit: Outfit) {
+        self.world.spawn(slot, context, outfit);
     }
 
     fn retire(&mut self, slot: SlotId) {

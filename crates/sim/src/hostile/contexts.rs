@@ -1,7 +1,7 @@
 //! What a liar says of contexts.
 
-use gristmill_wire::ContextId;
 use gristmill_wire::peer::{ContextState, ContextTerms, Control, Files};
+use gristmill_wire::{ContextId, Demand};
 
 use super::liar::Choices;
 
@@ -15,15 +15,16 @@ pub(super) fn context(choices: &mut Choices<'_>) -> ContextId {
 
 /// Defines those that tasks name.
 pub(super) fn define_all(out: &mut Vec<u8>) {
-    (1..=CONTEXTS).for_each(|id| define_context(ContextId(id.into()), 1, out));
+    (1..=CONTEXTS).for_each(|id| define_context(ContextId(id.into()), (1, Demand::NONE), out));
 }
 
-fn define_context(context: ContextId, workers_max: u16, out: &mut Vec<u8>) {
+fn define_context(context: ContextId, (workers_max, demand): (u16, Demand), out: &mut Vec<u8>) {
     let terms = ContextTerms {
         context,
         workers_max,
         is_fork_safe: true,
         linger_ns: 1_000_000,
+        demand,
         name: b"c",
         setup: b"code",
         files: Files::of(&[[7; 32]; 2][..usize::from(workers_max % 3)]),
@@ -44,11 +45,19 @@ pub(super) fn speak_of_context(choices: &mut Choices<'_>, out: &mut Vec<u8>) {
         .write(out);
     } else if choices.below(16) == 0 {
         // Mostly one that is there already, or none: that ends the link.
-        define_context(context, choices.byte().into(), out);
+        define_context(context, (choices.byte().into(), demand(choices)), out);
     } else {
         Control::ForgetContext { context }.write(out);
         if context != ContextId(0) && choices.below(8) > 0 {
-            define_context(context, choices.byte().into(), out);
+            define_context(context, (choices.byte().into(), demand(choices)), out);
         }
     }
+}
+
+/// Nothing, or something that there may be or not.
+fn demand(choices: &mut Choices<'_>) -> Demand {
+    if choices.is_chosen() {
+        return Demand::NONE;
+    }
+    Demand::from_words([choices.number(), choices.number()])
 }

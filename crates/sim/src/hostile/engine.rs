@@ -6,8 +6,8 @@ use gristmill_client::{
     Sending, is_guest,
 };
 use gristmill_core::{
-    Attempt, Config, ContextId, Core, Dispatch, Errand, FunctionId, KillReason, Payload, PeerId,
-    Port, Progress, Sent, SlotId, Status, TakeBack, TaskId,
+    Attempt, Config, ContextId, Core, Dispatch, Errand, FunctionId, KillReason, Outfit, Payload,
+    PeerId, Port, Progress, Sent, SlotId, Status, TakeBack, TaskId,
 };
 use gristmill_sync::clock::TickScale;
 use gristmill_wire::FrameError;
@@ -278,7 +278,7 @@ impl Port for Lanes {
         self.workers.kill(slot);
     }
 
-    fn spawn(&mut self, slot: SlotId, _: ContextId) {
+    fn spawn(&mut self, slot: SlotId, _: ContextId, _: Outfit) {
         self.workers.spawn(slot);
     }
 

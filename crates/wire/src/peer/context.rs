@@ -1,7 +1,7 @@
 //! Contexts of another engine: what their ids stand for, and what became of them.
 
 use super::{MessageKind, Reader, put_bytes, put_words, write_message};
-use crate::{ContextId, Digest, FrameError};
+use crate::{ContextId, Demand, Digest, FrameError};
 
 /// What a context id of the sender stands for from now on: before the first task that names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub struct ContextTerms<'a> {
     pub is_fork_safe: bool,
     /// How long it is kept while nobody uses it.
     pub linger_ns: u64,
+    /// What each of its workers has besides a place, and how many places.
+    pub demand: Demand,
     /// For messages.
     pub name: &'a [u8],
     /// What a process with it sets up.
@@ -60,7 +62,8 @@ impl<'a> ContextTerms<'a> {
         write_message(out, MessageKind::DefineContext, |out| {
             let safety = if self.is_fork_safe { FORK_SAFE } else { 0 };
             let word = u64::from(self.context.0) | (u64::from(self.workers_max) << 32) | safety;
-            put_words(out, [word, self.linger_ns]);
+            let [gpus_and_places, memory] = self.demand.words();
+            put_words(out, [word, self.linger_ns, gpus_and_places, memory]);
             put_bytes(out, self.name);
             put_bytes(out, self.setup);
             put_bytes(out, self.files.0.as_flattened());
@@ -74,12 +77,13 @@ impl<'a> ContextTerms<'a> {
     #[expect(clippy::cast_possible_truncation, reason = "fields of a packed word")]
     pub fn read(body: &'a [u8]) -> Result<Self, FrameError> {
         let mut reader = Reader::new(body);
-        let [word, linger_ns] = reader.words()?;
+        let [word, linger_ns, gpus_and_places, memory] = reader.words()?;
         Ok(Self {
             context: ContextId(word as u32),
             workers_max: (word >> 32) as u16,
             is_fork_safe: word & FORK_SAFE != 0,
             linger_ns,
+            demand: Demand::from_words([gpus_and_places, memory]),
             name: reader.sized_bytes()?,
             setup: reader.sized_bytes()?,
             files: Files::read(reader.sized_bytes()?)?,
@@ -152,6 +156,7 @@ mod tests {
             workers_max: u16::MAX,
             is_fork_safe: true,
             linger_ns: u64::MAX,
+            demand: Demand { cores: u16::MAX, gpus: 500, memory: u64::MAX },
             name: b"model",
             setup: b"code",
             files: Files(&[[1; 32], [2; 32]]),
@@ -187,14 +192,16 @@ mod tests {
             workers_max: 2,
             is_fork_safe: true,
             linger_ns: 3,
+            demand: Demand { cores: 2, gpus: 1000, memory: 5 },
             name: b"m",
             setup: b"",
             files: Files::default(),
         };
         terms.write(&mut chunk);
         let golden = [
-            48, 0, 0, 0, 27, 0, 0, 0, 1, 0, 0, 0, 2, 0, 1, 0, 3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0,
-            0, 0, 0, 0, b'm', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            64, 0, 0, 0, 27, 0, 0, 0, 1, 0, 0, 0, 2, 0, 1, 0, 3, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0,
+            232, 3, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, b'm', 0, 0, 0, 0, 0, 0,
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
         ];
         assert_eq!(chunk, golden);
     }

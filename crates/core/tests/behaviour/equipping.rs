@@ -1,0 +1,234 @@
+//! Contexts whose workers have GPUs, memory and several places.
+
+use gristmill_core::{
+    Config, ContextId, ContextOptions, Epoch, PeerId, PeerOffer, SlotId, Status, SubmitError,
+    Supply, TaskId, TaskOptions,
+};
+use gristmill_wire::Demand;
+use gristmill_wire::Verdict::Returned;
+
+use crate::fake::{Engine, engine_with, starting};
+
+const MODEL: ContextId = ContextId(1);
+const OTHER: ContextId = ContextId(2);
+const GPU: Demand = Demand { gpus: 1000, ..Demand::NONE };
+const MEMORY: Demand = Demand { memory: 60, ..Demand::NONE };
+const WIDE: Demand = Demand { cores: 2, ..Demand::NONE };
+
+fn define(engine: &mut Engine, context: ContextId, demand: Demand) {
+    let options = ContextOptions { workers_max: u16::MAX, linger_ns: u64::MAX, demand };
+    engine.core.define_context(context, options);
+}
+
+/// An engine with two GPUs and 100 bytes whose workers are up.
+fn equipped(workers: u16) -> Engine {
+    let supply = Supply { memory: 100, gpus: 0b11 };
+    let mut engine = engine_with(Config { workers, spare_max: 0, supply, ..Config::default() });
+    engine.port.spawned.clear();
+    engine.port.contexts.clear();
+    engine.port.outfits.clear();
+    engine
+}
+
+fn submit_in(engine: &mut Engine, context: ContextId) -> TaskId {
+    engine.submit_with(TaskOptions { context, ..TaskOptions::default() })
+}
+
+fn submit(engine: &mut Engine, demand: Demand) -> TaskId {
+    engine.submit_with(TaskOptions { demand, ..TaskOptions::default() })
+}
+
+/// Time passes; workers that were asked to leave do, and those that were asked for come up.
+fn settle(engine: &mut Engine) {
+    for _ in 0..10 {
+        engine.pass(5_000_000);
+        for slot in std::mem::take(&mut engine.port.retired) {
+            engine.lose(slot);
+        }
+        for slot in std::mem::take(&mut engine.port.spawned) {
+            engine.up(slot);
+        }
+        engine.core.audit();
+    }
+}
+
+/// How many workers were asked for with a context.
+fn spawned(engine: &Engine, context: ContextId) -> usize {
+    engine.port.contexts.iter().filter(|&&one| one == context).count()
+}
+
+#[test]
+fn a_context_has_as_many_workers_as_there_are_gpus_and_each_has_its_own() {
+    let mut engine = equipped(4);
+    define(&mut engine, MODEL, GPU);
+    let tasks: Vec<TaskId> = (0..8).map(|_| submit_in(&mut engine, MODEL)).collect();
+    settle(&mut engine);
+    assert_eq!(spawned(&engine, MODEL), 2);
+    let devices: Vec<u16> = (0..engine.port.contexts.len())
+        .filter(|&number| engine.port.contexts[number] == MODEL)
+        .map(|number| engine.port.outfits[number].equipment.devices)
+        .collect();
+    assert!(devices == [1, 2] || devices == [2, 1], "{devices:?}");
+    let sent: Vec<TaskId> = tasks.into_iter().filter(|&task| engine.is_sent(task)).collect();
+    assert!(sent.iter().all(|&task| engine.record(task).devices.count_ones() == 1));
+    assert!(engine.is_sent(engine.port.sent[0].task));
+    let plain = engine.submit();
+    assert!(engine.is_sent(plain), "the other workers are there for other tasks");
+}
+
+#[test]
+fn a_worker_that_fills_two_places_leaves_one_less_for_others() {
+    let mut engine = equipped(3);
+    define(&mut engine, MODEL, WIDE);
+    let task = submit_in(&mut engine, MODEL);
+    settle(&mut engine);
+    assert!(engine.is_sent(task));
+    assert_eq!(engine.record(task).places.len(), 2);
+    let plain: Vec<TaskId> = (0..9).map(|_| engine.submit()).collect();
+    settle(&mut engine);
+    let slots: std::collections::BTreeSet<u16> = plain
+        .iter()
+        .filter(|&&task| engine.is_sent(task))
+        .map(|&task| engine.record(task).slot)
+        .collect();
+    assert_eq!(slots.len(), 1, "one of three places is left");
+}
+
+#[test]
+fn an_idle_context_gives_its_gpu_to_a_task_that_needs_it_the_longest_idle_first() {
+    let mut engine = equipped(4);
+    define(&mut engine, MODEL, GPU);
+    define(&mut engine, OTHER, GPU);
+    for context in [MODEL, OTHER] {
+        let task = submit_in(&mut engine, context);
+        settle(&mut engine);
+        let _outcome = engine.answer(task, Returned);
+        engine.pass(1_000);
+    }
+    let task = submit(&mut engine, GPU);
+    settle(&mut engine);
+    assert!(engine.is_sent(task));
+    let workers = |context| engine.core.context_stats(context).map(|stats| stats.workers);
+    assert_eq!((workers(MODEL), workers(OTHER)), (Some(0), Some(1)));
+}
+
+#[test]
+fn a_busy_context_gives_what_a_task_needs_in_turn() {
+    let mut engine = equipped(2);
+    define(&mut engine, MODEL, MEMORY);
+    let mut tasks: Vec<TaskId> = (0..4).map(|_| submit_in(&mut engine, MODEL)).collect();
+    settle(&mut engine);
+    let task = submit(&mut engine, MEMORY);
+    for _ in 0..20 {
+        engine.pass(20_000_000);
+        settle(&mut engine);
+        if engine.is_sent(task) {
+            return;
+        }
+        // There is always more to do in the context.
+        tasks.push(submit_in(&mut engine, MODEL));
+        let runs = engine.port.sent.first().expect("one of the context's runs").task;
+        let _outcome = engine.answer(runs, Returned);
+    }
+    panic!("the task waits for a context that always has something to do");
+}
+
+#[test]
+fn a_stream_of_tasks_does_not_keep_a_context_from_its_gpu() {
+    let mut engine = equipped(4);
+    define(&mut engine, MODEL, Demand { gpus: 2000, ..Demand::NONE });
+    let mut stream: Vec<TaskId> = (0..4).map(|_| submit(&mut engine, GPU)).collect();
+    let task = submit_in(&mut engine, MODEL);
+    for _ in 0..40 {
+        settle(&mut engine);
+        if engine.is_sent(task) {
+            return;
+        }
+        stream.push(submit(&mut engine, GPU));
+        let runs = engine.port.sent.first().expect("one of the stream runs").task;
+        let _outcome = engine.answer(runs, Returned);
+    }
+    panic!("the context never gets both GPUs");
+}
+
+#[test]
+fn what_a_dead_worker_had_is_there_for_the_next() {
+    let mut engine = equipped(2);
+    define(&mut engine, MODEL, Demand { cores: 2, gpus: 2000, memory: 100 });
+    let task = submit_in(&mut engine, MODEL);
+    settle(&mut engine);
+    engine.lose(engine.record(task).slot);
+    let again = submit_in(&mut engine, MODEL);
+    settle(&mut engine);
+    assert!(engine.is_sent(again) || engine.is_sent(task));
+    assert_eq!(spawned(&engine, MODEL), 2);
+}
+
+#[test]
+fn a_forgotten_context_gives_everything_back() {
+    let mut engine = equipped(2);
+    define(&mut engine, MODEL, Demand { cores: 2, gpus: 2000, memory: 100 });
+    let task = submit_in(&mut engine, MODEL);
+    settle(&mut engine);
+    let _outcome = engine.answer(task, Returned);
+    engine.core.forget_context(MODEL, engine.now, &mut engine.port);
+    let all = submit(&mut engine, Demand { cores: 2, gpus: 2000, memory: 100 });
+    settle(&mut engine);
+    assert!(engine.is_sent(all));
+}
+
+#[test]
+fn a_context_that_asks_for_more_than_there_is_is_refused() {
+    let mut engine = equipped(2);
+    define(&mut engine, MODEL, Demand { gpus: 3000, ..Demand::NONE });
+    let options = TaskOptions { context: MODEL, ..TaskOptions::default() };
+    let refused = engine.submit_as(&[], Some(options), gristmill_core::Origin::External);
+    let Err(SubmitError::ContextTooMuch { context, asked, all, .. }) = refused else {
+        panic!("it is {refused:?}");
+    };
+    assert_eq!((context, asked, all), (MODEL, 3000, 2000));
+}
+
+#[test]
+fn tasks_in_a_context_go_to_peers_that_have_what_it_needs_and_others_go_by() {
+    let mut engine = starting(Config { workers: 0, ..Config::default() });
+    define(&mut engine, MODEL, GPU);
+    let offer = |gpus| PeerOffer { gpus, memory: 100, ..PeerOffer::of_workers(2) };
+    engine.core.peer_joined(PeerId(0), Epoch(1), offer(0), engine.now, &mut engine.port);
+    let waiting = submit_in(&mut engine, MODEL);
+    let plain = engine.submit();
+    let is_away = |engine: &Engine, task, peer| {
+        engine.port.away.iter().any(|one| one.task == task && one.peer == peer)
+    };
+    assert!(is_away(&engine, plain, 0) && engine.port.away.len() == 1, "no GPU is there");
+    engine.core.peer_joined(PeerId(1), Epoch(1), offer(1), engine.now, &mut engine.port);
+    assert!(is_away(&engine, waiting, 1));
+    let more: Vec<TaskId> = (0..3).map(|_| submit_in(&mut engine, MODEL)).collect();
+    assert!(
+        more.iter().all(|&task| is_away(&engine, task, 1)),
+        "calls of one worker come behind each other"
+    );
+    engine.core.audit();
+}
+
+#[test]
+fn a_start_that_fails_gives_back_what_its_worker_was_to_have() {
+    let mut engine = equipped(2);
+    define(&mut engine, MODEL, GPU);
+    let task = submit_in(&mut engine, MODEL);
+    engine.pass(5_000_000);
+    for slot in std::mem::take(&mut engine.port.retired) {
+        engine.lose(slot);
+    }
+    let slot = *engine.port.spawned.last().expect("it was asked for");
+    let failure =
+        gristmill_core::StartFailure { text: "no model".into(), permanent: true, is_expiry: false };
+    engine.core.slot_failed(SlotId(slot), failure, engine.now, &mut engine.port);
+    assert_eq!(engine.status(task), Some(Status::Refused));
+    let both = submit(&mut engine, Demand { gpus: 2000, ..Demand::NONE });
+    engine.port.spawned.clear();
+    settle(&mut engine);
+    engine.up(slot);
+    settle(&mut engine);
+    assert!(engine.is_sent(both));
+}
