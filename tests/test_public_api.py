@@ -52,6 +52,7 @@ NAMES = [
     "array",
     "bash_app",
     "build_info",
+    "context_file",
     "current_executor",
     "join_app",
     "python_app",

@@ -124,6 +124,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
         self._max_workers = max_workers or _native.cpu_count()
         self._threads = threads_per_worker or max(1, _native.cpu_count() // self._max_workers)
         self._placement = _placement(nodes)
+        kept = None if context_memory is None else _resources.size(context_memory)
         #: What every node is asked for.
         self._wish: dict[str, Any] = {
             "workers": max_workers or 0,
@@ -135,6 +136,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
             "exact": False,
             "blob_memory": blobs and blobs.memory,
             "blob_disk": blobs and blobs.disk,
+            "context_memory": kept,
         }
         self._spin_us = spin_us if spin_us is not None else _default_spin_us()
         if nodes is not None:
@@ -155,9 +157,7 @@ class Executor(_native.Engine, concurrent.futures.Executor):
             **self._supply,
             fanout=blobs.fanout if blobs else 2,
             topology=blobs.topology if blobs else "peers",
-            context_memory=_resources.size(context_memory)
-            if context_memory is not None
-            else _resources.memory_size() // 2,
+            context_memory=_resources.memory_size() // 2 if kept is None else kept,
         )
         self._maps: weakref.WeakSet[Any] = weakref.WeakSet()
         self._number = next(_numbers)

@@ -181,6 +181,7 @@ class Engine:
         duration_s: float | None,
         blob_memory: int | None,
         blob_disk: int | None,
+        context_memory: int | None,
         beat_s: float,
         expiry_s: float,
         exact: bool,

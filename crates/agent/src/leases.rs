@@ -280,6 +280,7 @@ pub(crate) mod tests {
             memory: 0,
             gpus: 0,
             blob_limits: [u64::MAX; 2],
+            context_memory: u64::MAX,
             spawns_fresh: false,
             is_exact: false,
             program: Vec::new(),

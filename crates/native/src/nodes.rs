@@ -89,7 +89,7 @@ impl Engine {
     /// Lets nodes in: those that join at `listen`, and those at the addresses of `dial`. Gives the address where they
     /// join, if they may. `told` is called with the name of each node that has failed for good, and why.
     #[expect(clippy::too_many_arguments, reason = "they come one by one from Python")]
-    #[pyo3(signature = (fleet, world, *, listen, dial, name, directory, workers, tasks_per_worker, spawn, memory, gpus, duration_s, blob_memory, blob_disk, beat_s, expiry_s, exact, nodes_max, told))]
+    #[pyo3(signature = (fleet, world, *, listen, dial, name, directory, workers, tasks_per_worker, spawn, memory, gpus, duration_s, blob_memory, blob_disk, context_memory, beat_s, expiry_s, exact, nodes_max, told))]
     fn _open_door(
         &self,
         py: Python<'_>,
@@ -107,6 +107,7 @@ impl Engine {
         duration_s: Option<f64>,
         blob_memory: Option<u64>,
         blob_disk: Option<u64>,
+        context_memory: Option<u64>,
         beat_s: f64,
         expiry_s: f64,
         exact: bool,
@@ -126,6 +127,7 @@ impl Engine {
             memory,
             gpus,
             blob_limits: [blob_memory, blob_disk].map(|limit| limit.unwrap_or(u64::MAX)),
+            context_memory: context_memory.unwrap_or(u64::MAX),
             spawns_fresh: spawn,
             is_exact: exact,
             program: directory,

@@ -322,7 +322,11 @@ pub fn node_options(
         shares_nested_only: true,
         outstanding_max: u64::MAX,
         tasks_per_worker_max: ask.tasks_per_worker,
-        context_memory: grant.memory / 2,
+        context_memory: if ask.context_memory == u64::MAX {
+            grant.memory / 2
+        } else {
+            ask.context_memory
+        },
         ..Config::default()
     };
     Ok(ClientOptions {

@@ -105,6 +105,7 @@ impl ClusterPlan {
                 memory: 0,
                 gpus: u32::MAX,
                 blob_limits: [u64::MAX; 2],
+                context_memory: u64::MAX,
                 spawns_fresh: false,
                 is_exact: false,
                 program: Vec::new(),

@@ -439,6 +439,7 @@ fn write_rare(choices: &mut Choices<'_>, out: &mut Vec<u8>) {
             memory: choices.number(),
             gpus: choices.half(),
             blob_limits: [0; 2],
+            context_memory: 0,
             spawns_fresh: false,
             program: Vec::new(),
             world: Vec::new(),

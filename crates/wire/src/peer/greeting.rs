@@ -124,6 +124,8 @@ pub struct Ask {
     pub gpus: u32,
     /// Bytes of blobs that it keeps in memory without need, and on disk; `u64::MAX` is what the node thinks right.
     pub blob_limits: [u64; 2],
+    /// Bytes that contexts may take which nobody uses, with those that are used; `u64::MAX` is what the node thinks right.
+    pub context_memory: u64,
     /// Each worker is an interpreter of its own.
     pub spawns_fresh: bool,
     /// Less workers, memory or GPUs will not do.
@@ -153,6 +155,7 @@ impl Ask {
                 ],
             );
             put_words(out, self.blob_limits);
+            put_words(out, [self.context_memory]);
             put_bytes(out, &self.program);
             put_bytes(out, &self.world);
         })
@@ -178,6 +181,7 @@ impl Ask {
             spawns_fresh: extras & (1 << 32) != 0,
             is_exact: extras & (1 << 33) != 0,
             blob_limits: reader.words()?,
+            context_memory: reader.word()?,
             program: reader.sized_bytes()?.to_vec(),
             world: reader.sized_bytes()?.to_vec(),
         })
@@ -256,6 +260,7 @@ mod tests {
             memory: 7,
             gpus: 8,
             blob_limits: [9, 10],
+            context_memory: 11,
             spawns_fresh: true,
             is_exact: false,
             program: b"program".to_vec(),

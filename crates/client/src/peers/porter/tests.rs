@@ -53,6 +53,7 @@ fn porter(nodes_max: Option<usize>) -> Porter<AnyOwner> {
         memory: 0,
         gpus: 0,
         blob_limits: [0; 2],
+        context_memory: 0,
         spawns_fresh: false,
         is_exact: false,
         program: Vec::new(),
