@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from gristmill import on as on
     from gristmill import parsl as parsl
     from gristmill import screen as screen
-    from gristmill._context.declare import Context, ContextEquipment, ContextReport
+    from gristmill._context.account import ContextEquipment, ContextReport
+    from gristmill._context.declare import Context
     from gristmill._context.files import context_file
     from gristmill._errors import (
         ContextError,
@@ -63,7 +64,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "gristmill._context.declare": ("Context", "ContextEquipment", "ContextReport"),
+    "gristmill._context.account": ("ContextEquipment", "ContextReport"),
+    "gristmill._context.declare": ("Context",),
     "gristmill._context.files": ("context_file",),
     "gristmill._errors": (
         "ContextError",

@@ -10,11 +10,12 @@ import os
 import sys
 import weakref
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from gristmill import _functions, _resources, _world
 from gristmill._context import arguments, held, packages
 from gristmill._context import files as _files
+from gristmill._context.account import ContextEquipment, ContextReport
 from gristmill._context.distribution import pack_for
 from gristmill._errors import ContextError, UnpicklableError
 
@@ -38,49 +39,6 @@ _WORKERS_MAX = 2**16 - 1
 _known: weakref.WeakValueDictionary[bytes, Context] = weakref.WeakValueDictionary()
 #: How many contexts each module has made so far.
 _made: dict[str, int] = {}
-
-
-class ContextEquipment(NamedTuple):
-    """What each worker of a context has, for as long as it is one."""
-
-    #: Workers' places that it fills.
-    cores: int
-    #: GPUs, or a share of one.
-    gpus: float
-    #: Bytes of memory.
-    memory: int
-
-
-class ContextReport(NamedTuple):
-    """What a context cost in one executor, and was good for."""
-
-    #: What it is called.
-    name: str
-    #: Workers that have it, or are to.
-    workers: int
-    #: Workers that came up with it.
-    deployments: int
-    #: Calls that ran there.
-    calls: int
-    #: Tasks that those workers have before them, and tasks that wait for one of them.
-    running: int
-    waiting: int
-    #: How often it was set up, and how long that took together: workers that are forked from one process share a setup.
-    setups: int
-    setup_seconds: float
-    #: How long the calls took together.
-    call_seconds: float
-    #: Bytes of memory that the last setup left its process with.
-    memory: int
-    #: What each of its workers has, whatever it does.
-    holds: ContextEquipment
-    #: Why no worker can have it.
-    failure: str | None
-
-    @property
-    def share_value(self) -> float:
-        """Calls for each deployment (the measure of figure 11 of the paper)."""
-        return self.calls / max(self.deployments, 1)
 
 
 class Context:
