@@ -74,10 +74,12 @@ def test_an_image_for_other_nodes_says_what_is_missing_here(
     }
     (tmp_path / "gristmill-image.json").write_text(json.dumps({**right, **said}))
     with pytest.raises(ImageError, match=text):
-        opening._check(str(tmp_path), "image")
+        opening._check(str(tmp_path), "image", is_run=True)
+    if "machine" not in said:
+        opening._check(str(tmp_path), "image", is_run=False)
     (tmp_path / "gristmill-image.json").write_text("[]")
     with pytest.raises(ImageError, match="is no image of gristmill"):
-        opening._check(str(tmp_path), "image")
+        opening._check(str(tmp_path), "image", is_run=True)
 
 
 def test_the_nodes_own_disk_is_found_and_a_shared_one_refused(

@@ -45,7 +45,7 @@ def provide(ticket: int, description: bytes, brought: list[_native.BroughtFile])
     for node, needed in _needs(told):
         for digest, path in needed.items():
             if digest not in kept:
-                source = Source(path, by_digest[digest])
+                source = Source(path, by_digest[digest], is_run=False)
                 kept[digest] = opening.open_source(source, digest, node)
     told["files"] = {
         name: (kept[digest].path, digest, None) for name, (_, digest, _) in told["files"].items()

@@ -67,13 +67,18 @@ def open_image(
 
 
 def open_source(source: Source, digest: str, node: Node, budget: int | None = None) -> Opened:
-    """Opens what a source has and whose digest this is, unless it is open already: an image, or a file among files."""
+    """Opens what a source has and whose digest this is, unless it is open already: an image, or a file among files.
+
+    Raises ``ImageError`` if it cannot be used here.
+    """
     lock = node.lock(digest)
     try:
         while True:
             lock.share()
             opened = _find(node, digest, lock)
             if opened is not None:
+                if opened.way != FILE:
+                    _check(opened.path, f"image {digest[:12]}", source.is_run)
                 return opened
             lock.take()
             # Somebody else may have opened it while nobody had the lock.
@@ -101,10 +106,7 @@ def _find(node: Node, digest: str, lock: Lock) -> Opened | None:
     record = node.find(digest)
     if record is None:
         return None
-    path = node.place_of(record)
-    if record.way != FILE:
-        _check(path, digest)
-    return Opened(path, record, lock)
+    return Opened(node.place_of(record), record, lock)
 
 
 def _prepare(node: Node, source: Source, digest: str, budget: int | None) -> None:
@@ -225,9 +227,8 @@ _WAYS: dict[str, Callable[[Node, Source, str], None]] = {
 }
 
 
-def _check(folder: str, digest: str) -> None:
-    """Complains if the image needs an interpreter, or a machine, that this node does not have."""
-    name = f"image {digest[:12]}"
+def _check(folder: str, name: str, is_run: bool) -> None:
+    """Complains if an image needs a machine, or, for programs in it, an interpreter, that this node does not have."""
     try:
         with open(os.path.join(folder, MANIFEST)) as file:
             said = json.load(file)
@@ -238,8 +239,8 @@ def _check(folder: str, digest: str) -> None:
         raise ImageError(
             f"{name} cannot be used here: it is for {machine}, and this is {os.uname().machine}"
         )
-    is_inside = os.path.isfile(os.path.join(folder, "bin", "python"))
-    if interpreter and said.get("environment") and not is_inside:
+    is_there = os.path.isfile(os.path.join(folder, "bin", "python"))
+    if is_run and interpreter and said.get("environment") and not is_there:
         raise ImageError(
             f"{name} cannot be used here: it was made with the interpreter {interpreter} (Python {version}), which "
             "this node does not have: pack it --with-python"

@@ -12,10 +12,14 @@ if TYPE_CHECKING:
 class Source:
     """A file that somebody named, or one that was brought to this node and is in memory."""
 
-    def __init__(self, path: str, brought: _native.BroughtFile | None = None) -> None:
+    def __init__(
+        self, path: str, brought: _native.BroughtFile | None = None, is_run: bool = True
+    ) -> None:
         #: Where it is, or was where it was brought from: for messages.
         self.path = path
         self.brought = brought
+        #: Programs in it are to run, which need its interpreter; else modules are imported by another one.
+        self.is_run = is_run
         #: Bytes of disk that were asked for last, to open it.
         self.needed = 0
 
