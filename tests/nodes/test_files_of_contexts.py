@@ -81,6 +81,9 @@ def test_each_node_is_brought_a_file_once_and_keeps_it(
         assert gate.wait_entered() != gate.wait_entered()
         gate.open(2)
         found = {future.result() for future in futures}
+        report = context.report(executor)
+        assert report is not None
+        assert report.disk == SIZE + table.nbytes
         sent = counts(executor)
         assert sent["given"] + sent["fetched"] == 2 * (SIZE + table.nbytes)
     assert {node for node, _, _ in found} == {"one", "two"}

@@ -56,6 +56,8 @@ pub struct ContextReport {
     pub demand: Demand,
     /// Its setups.
     pub setups: Setups,
+    /// Bytes of the files that each node has for it.
+    pub disk: u64,
     /// Why nobody can have it.
     pub failure: Option<Box<str>>,
 }
@@ -235,6 +237,7 @@ impl Client {
             busy_ns: inner.lanes.scale.to_ns(stats.busy_ticks),
             demand: entry.definition.demand,
             setups,
+            disk: entry.definition.files.iter().map(Digest::size).sum(),
             failure: inner.core.context_failure(id).map(|failure| failure.text.clone()),
         })
     }

@@ -37,6 +37,8 @@ class ContextReport(NamedTuple):
     call_seconds: float
     #: Bytes of memory that the last setup left its process with.
     memory: int
+    #: Bytes that are brought to each node for it: images of its environment, its files, large arguments of its setup.
+    disk: int
     #: What each of its workers has, whatever it does.
     holds: ContextEquipment
     #: Why no worker can have it.

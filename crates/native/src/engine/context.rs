@@ -74,6 +74,7 @@ impl ContextUse {
         dict.set_item("setups", report.setups.count)?;
         dict.set_item("setup_seconds", seconds(report.setups.took_ns))?;
         dict.set_item("memory", report.setups.memory)?;
+        dict.set_item("disk", report.disk)?;
         let Demand { gpus, memory, .. } = report.demand;
         dict.set_item("holds", (report.demand.places(), gpus, memory))?;
         dict.set_item("failure", report.failure.as_deref())?;
