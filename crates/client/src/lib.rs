@@ -60,7 +60,7 @@ pub use peers::{
     PayloadStore, PeerNews, PeerView, Porter, Reception, ReceptionError, Redial, Sending, Talk,
     Terms, Told, Trouble, Turn, disagreement, is_guest,
 };
-pub use provisions::{Brought, Provider, Ticket};
+pub use provisions::{Brought, Steward, Ticket};
 pub use results::{CallResult, CallValue, Results};
 pub use submit::Call;
 pub use tree::{INTERRUPT_SIGNAL, SETUP_EXIT_CODE, THREADED_EXIT_CODE};

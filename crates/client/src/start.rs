@@ -39,11 +39,11 @@ impl Client {
         let tree = Tree::new(commands, options.program, descriptors, shape);
         let links = Links::new(sleeper.clone(), options.links == LinkUse::Inwards);
         let mut lanes = Lanes::new(slot_count, clock, arena.clone(), links);
-        let BlobOptions { spread, limits, sibling, provider } = options.blobs;
+        let BlobOptions { spread, limits, sibling, steward } = options.blobs;
         lanes.giving.spread = Spread::new(spread);
         if let (Some(limits), Some(sleeper)) = (limits, &sleeper) {
             let mut taking = Taking::new(arena.clone(), limits, sibling, sleeper.waker());
-            taking.provisions = Provisions::new(provider, sleeper.waker());
+            taking.provisions = Provisions::new(steward, sleeper.waker());
             lanes.taking = Some(taking);
         }
         let shared = Arc::new(Shared::new(Arc::new(segment), clock.0, sleeper));

@@ -20,9 +20,9 @@ mod nested;
 mod nodes;
 mod object;
 mod parents;
-mod provider;
 mod raw;
 mod serve;
+mod steward;
 mod zygote;
 
 use pyo3::ffi;
@@ -89,7 +89,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ForeignFuture", py.get_type::<ForeignFuture>())?;
     module.add_class::<MapResults>()?;
     module.add_class::<nodes::Fleet>()?;
-    module.add_class::<provider::BroughtFile>()?;
+    module.add_class::<steward::BroughtFile>()?;
     module.add_function(wrap_pyfunction!(nodes::run_agent, module)?)?;
     module.add_class::<zygote::PyZygote>()?;
     image::add_to(module)?;

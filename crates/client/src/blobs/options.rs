@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gristmill_store::{BlobLimits, SpreadOptions};
 use gristmill_transport::Identity;
 
-use crate::provisions::Provider;
+use crate::provisions::Steward;
 
 /// What an engine is told about blobs.
 #[derive(Debug, Clone, Default)]
@@ -17,7 +17,7 @@ pub struct BlobOptions {
     /// What that engine proves to other nodes; none: it gives them nothing, and fetches nothing there.
     pub sibling: Option<Identity>,
     /// Whoever makes the files of contexts ready there; none: contexts that have any fail.
-    pub provider: Option<Arc<dyn Provider>>,
+    pub steward: Option<Arc<dyn Steward>>,
 }
 
 /// From which size on parts are blobs, and how these are cut.

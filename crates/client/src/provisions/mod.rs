@@ -2,7 +2,7 @@
 //!
 //! A context comes with the names of its files, which are blobs of whoever defined it. What is not on the node's disk from
 //! an earlier use is asked for like the large arguments of tasks, and comes the same way: once for each node, from node to
-//! node. Then a provider makes it ready, once, and the context's processes are told where it is. Its tasks wait for a
+//! node. Then a steward makes it ready, once, and the context's processes are told where it is. Its tasks wait for a
 //! promise meanwhile, so that nothing is set up before.
 //!
 //! ```text
@@ -11,7 +11,7 @@
 //! ```
 //! From everywhere a context can fail, with a sentence: its tasks end with that, and those of other contexts go on.
 
-mod provider;
+mod steward;
 #[cfg(test)]
 mod tests;
 mod work;
@@ -23,9 +23,9 @@ use gristmill_sync::atomic::{AtomicU64, Ordering};
 use gristmill_transport::Waker;
 use gristmill_wire::{ContextId, PeerId, TaskId};
 
-use provider::{Desk, News, Order};
+use steward::{Desk, News, Order};
 
-pub use provider::{Brought, Provider, Ticket};
+pub use steward::{Brought, Steward, Ticket};
 pub(crate) use work::ProvisionWork;
 
 /// How far the files of one context have come.
@@ -59,7 +59,7 @@ struct Provision {
 #[derive(Debug, Default)]
 pub(crate) struct Provisions {
     /// None: this node has nobody who could.
-    provider: Option<(Arc<dyn Provider>, Waker)>,
+    steward: Option<(Arc<dyn Steward>, Waker)>,
     /// Started with the first context that has files.
     desk: Option<Desk>,
     table: BTreeMap<ContextId, Provision>,
@@ -72,8 +72,8 @@ static TICKETS: AtomicU64 = AtomicU64::new(0);
 
 impl Provisions {
     /// Whoever makes files ready; `engine` wakes whoever takes the news of it.
-    pub fn new(provider: Option<Arc<dyn Provider>>, engine: Waker) -> Self {
-        Self { provider: provider.map(|provider| (provider, engine)), ..Self::default() }
+    pub fn new(steward: Option<Arc<dyn Steward>>, engine: Waker) -> Self {
+        Self { steward: steward.map(|steward| (steward, engine)), ..Self::default() }
     }
 
     /// What a task has to wait for that names a context.
@@ -101,7 +101,7 @@ impl Provisions {
         self.table.insert(context, provision);
     }
 
-    /// Has the provider look for the files of a context.
+    /// Has the steward look for the files of a context.
     ///
     /// # Errors
     /// There is none, in words.
@@ -109,10 +109,10 @@ impl Provisions {
         let Some(provision) = self.table.get(&context) else { return Ok(()) };
         let order = Order::Look(provision.ticket, Arc::clone(&provision.setup));
         if self.desk.is_none() {
-            let Some((provider, engine)) = self.provider.clone() else {
+            let Some((steward, engine)) = self.steward.clone() else {
                 return Err("nobody on this node makes files ready".to_owned());
             };
-            let desk = Desk::start(provider, engine);
+            let desk = Desk::start(steward, engine);
             self.desk = Some(desk.map_err(|error| format!("no thread can be started: {error}"))?);
         }
         self.order(order);
@@ -125,7 +125,7 @@ impl Provisions {
         }
     }
 
-    /// What the provider has told.
+    /// What the steward has told.
     fn take_news(&self) -> Vec<News> {
         self.desk.as_ref().map(Desk::take_news).unwrap_or_default()
     }
@@ -167,7 +167,7 @@ impl Provisions {
         settled
     }
 
-    /// Has the provider make ready what has come for a context.
+    /// Has the steward make ready what has come for a context.
     fn make(&mut self, context: ContextId, files: Brought) {
         if let Some(provision) = self.table.get_mut(&context) {
             provision.stage = Stage::Making;

@@ -7,7 +7,7 @@ use gristmill_shm::BlockPart;
 use gristmill_store::BlobLimits;
 use gristmill_wire::{BlobName, ContextId, Demand, Digest, TaskId};
 
-use super::provider::{Brought, Provider, Ticket};
+use super::steward::{Brought, Steward, Ticket};
 use super::{ProvisionWork as _, Provisions};
 use crate::blobs::{BlobWork as _, DepotOrder, Taking, TakingWork as _};
 use crate::contexts::ContextDefinition;
@@ -15,7 +15,10 @@ use crate::workless::{Node, Workless};
 
 const BYTES: &[u8] = b"weights";
 
-/// What a provider was asked for.
+/// Has a scripted steward panic.
+const PANIC: &str = "panic";
+
+/// What a steward was asked for.
 #[derive(Debug, PartialEq, Eq)]
 enum Asked {
     Look,
@@ -33,12 +36,14 @@ struct Scripted {
 
 impl Scripted {
     fn note(&self, asked: Asked) {
-        self.asked.lock().expect("nobody panics").send(asked).expect("the test listens");
+        // The test may have ended.
+        let _ = self.asked.lock().expect("nobody panics").send(asked);
     }
 }
 
-impl Provider for Scripted {
+impl Steward for Scripted {
     fn look(&self, _: Ticket, setup: &[u8]) -> Result<Vec<Digest>, String> {
+        assert_ne!(self.lacking, Err(PANIC.to_owned()), "as it was told to");
         assert_eq!(setup, b"as declared");
         self.note(Asked::Look);
         self.lacking.clone()
@@ -72,12 +77,12 @@ impl Stage {
         let (asked, heard) = channel();
         let lacking =
             lacking.clone().map(|lacks| lacks.then_some(name.digest).into_iter().collect());
-        let provider = Arc::new(Scripted { lacking, made, asked: Mutex::new(asked) });
+        let steward = Arc::new(Scripted { lacking, made, asked: Mutex::new(asked) });
         let limits = BlobLimits { memory: 0, disk: 0, directory: std::env::temp_dir() };
         let lanes = &mut engine.inner.lanes;
         let waker = lanes.links.sleeper().expect("it sleeps").waker();
         let mut taking = Taking::new(lanes.arena.clone(), limits, None, waker.clone());
-        taking.provisions = Provisions::new(Some(provider), waker);
+        taking.provisions = Provisions::new(Some(steward), waker);
         lanes.taking = Some(taking);
         let definition = ContextDefinition {
             name: "model".into(),
@@ -169,10 +174,11 @@ fn nothing_is_sent_that_is_there() {
 
 #[test]
 fn a_context_whose_files_cannot_be_made_ready_fails_with_the_reason() {
-    for (lacking, made) in
-        [(Err("no disk".to_owned()), done()), (Ok(false), Err("no space left".to_owned()))]
-    {
-        let reason = lacking.clone().err().or(made.clone().err()).expect("one fails");
+    for (lacking, made, reason) in [
+        (Err("no disk".to_owned()), done(), "no disk"),
+        (Ok(false), Err("no space left".to_owned()), "no space left"),
+        (Err(PANIC.to_owned()), done(), "the steward panicked"),
+    ] {
         let mut stage = Stage::new(&lacking, made);
         let promises = stage.submit();
         stage.until(|stage| !stage.is_waiting());

@@ -3,7 +3,7 @@
 use gristmill_core::StartFailure;
 use gristmill_wire::{BlobName, ContextId, Digest, PeerId, TaskId};
 
-use super::provider::News;
+use super::steward::News;
 use super::{Brought, Provisions, Stage};
 use crate::blobs::BlobHome;
 use crate::blobs::TakingWork as _;
@@ -30,7 +30,7 @@ pub(crate) trait ProvisionWork: BlobHome {
         self.blob_look().taking?.provisions.promise_of(context)
     }
 
-    /// Takes in what the provider has told, and what has come for it.
+    /// Takes in what the steward has told, and what has come for it.
     fn take_provision_news(&mut self) {
         let news = self.provisions().map(|provisions| provisions.take_news());
         for news in news.unwrap_or_default() {

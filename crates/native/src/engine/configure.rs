@@ -16,7 +16,7 @@ use pyo3::types::{PyBytes, PyWeakrefReference};
 
 use super::Engine;
 use crate::error;
-use crate::provider::PythonProvider;
+use crate::steward::PythonSteward;
 
 /// The keeper's executable, compiled with the module.
 static KEEPER_IMAGE: &[u8] = include_bytes!(env!("GRISTMILL_KEEPER_IMAGE"));
@@ -338,7 +338,7 @@ pub fn node_options(
         window: Window::Learned,
         ring_size: RING_SIZE,
         // The rest is the agent's business.
-        blobs: BlobOptions { provider: Some(Arc::new(PythonProvider)), ..BlobOptions::default() },
+        blobs: BlobOptions { steward: Some(Arc::new(PythonSteward)), ..BlobOptions::default() },
         links: LinkUse::Inwards,
     })
 }

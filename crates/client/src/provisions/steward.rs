@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +18,7 @@ pub type Ticket = u64;
 pub type Brought = Vec<(Digest, BlockPart)>;
 
 /// Whoever makes the files of contexts ready on a node. Errors are sentences.
-pub trait Provider: fmt::Debug + Send + Sync {
+pub trait Steward: fmt::Debug + Send + Sync {
     /// Which files of a context are to be brought here. All others are here, and stay until they are let go of.
     ///
     /// # Errors
@@ -62,17 +63,17 @@ impl Desk {
     ///
     /// # Errors
     /// The system has no threads left.
-    pub fn start(provider: Arc<dyn Provider>, engine: Waker) -> io::Result<Self> {
+    pub fn start(steward: Arc<dyn Steward>, engine: Waker) -> io::Result<Self> {
         let (orders, taken) = channel();
         let news = Arc::default();
         let told = Arc::clone(&news);
         let builder = std::thread::Builder::new().name("gristmill-files".to_owned());
-        builder.spawn(move || serve(&*provider, &taken, &told, &engine))?;
+        builder.spawn(move || serve(&*steward, &taken, &told, &engine))?;
         Ok(Self { orders, news })
     }
 
     pub fn order(&self, order: Order) {
-        // Nobody takes it only if the provider has panicked: then its contexts are not ready, and that was said.
+        // The thread ends after this only.
         let _ = self.orders.send(order);
     }
 
@@ -85,34 +86,41 @@ impl Desk {
     }
 }
 
-fn serve(
-    provider: &dyn Provider,
-    orders: &Receiver<Order>,
-    news: &Mutex<Vec<News>>,
-    engine: &Waker,
-) {
+fn serve(steward: &dyn Steward, orders: &Receiver<Order>, news: &Mutex<Vec<News>>, engine: &Waker) {
     let mut held = BTreeSet::new();
     while let Ok(order) = orders.recv() {
-        let told = match order {
-            Order::Look(ticket, setup) => {
-                held.insert(ticket);
-                match provider.look(ticket, &setup) {
-                    Ok(lacking) => News::Lacks(ticket, lacking),
-                    Err(text) => News::Failed(ticket, text),
-                }
+        let (Order::Look(ticket, _) | Order::Provide(ticket, ..) | Order::LetGo(ticket)) = order;
+        held.insert(ticket);
+        // Whoever waits for it is told, whatever becomes of it.
+        let told = catch_unwind(AssertUnwindSafe(|| obey(steward, order)))
+            .unwrap_or_else(|_| Some(News::Failed(ticket, "the steward panicked".to_owned())));
+        match told {
+            Some(told) => {
+                news.lock().unwrap_or_else(PoisonError::into_inner).push(told);
+                engine.wake();
             }
-            Order::Provide(ticket, setup, files) => match provider.provide(ticket, &setup, files) {
-                Ok(setup) => News::Ready(ticket, setup),
-                Err(text) => News::Failed(ticket, text),
-            },
-            Order::LetGo(ticket) => {
+            None => {
                 held.remove(&ticket);
-                provider.let_go(ticket);
-                continue;
             }
-        };
-        news.lock().unwrap_or_else(PoisonError::into_inner).push(told);
-        engine.wake();
+        }
     }
-    held.into_iter().for_each(|ticket| provider.let_go(ticket));
+    held.into_iter().for_each(|ticket| steward.let_go(ticket));
+}
+
+/// Carries an order out; says what came of it, but for what is let go of.
+fn obey(steward: &dyn Steward, order: Order) -> Option<News> {
+    Some(match order {
+        Order::Look(ticket, setup) => match steward.look(ticket, &setup) {
+            Ok(lacking) => News::Lacks(ticket, lacking),
+            Err(text) => News::Failed(ticket, text),
+        },
+        Order::Provide(ticket, setup, files) => match steward.provide(ticket, &setup, files) {
+            Ok(setup) => News::Ready(ticket, setup),
+            Err(text) => News::Failed(ticket, text),
+        },
+        Order::LetGo(ticket) => {
+            steward.let_go(ticket);
+            return None;
+        }
+    })
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-use gristmill_client::{BlockPart, Brought, Provider, Ticket};
+use gristmill_client::{BlockPart, Brought, Steward, Ticket};
 use gristmill_wire::Digest;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -67,9 +67,9 @@ impl BroughtFile {
 
 /// Has Python make files ready.
 #[derive(Debug)]
-pub struct PythonProvider;
+pub struct PythonSteward;
 
-impl PythonProvider {
+impl PythonSteward {
     /// Calls a function of the module; an error is what it raised, in words.
     fn call<T>(
         name: &str,
@@ -84,7 +84,7 @@ impl PythonProvider {
     }
 }
 
-impl Provider for PythonProvider {
+impl Steward for PythonSteward {
     fn look(&self, ticket: Ticket, setup: &[u8]) -> Result<Vec<Digest>, String> {
         Self::call("look", |py, look| {
             let lacking: Vec<String> = look.call1((ticket, PyBytes::new(py, setup)))?.extract()?;
