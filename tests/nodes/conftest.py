@@ -18,7 +18,8 @@ COMMAND = [sys.executable, "-m", "gristmill._cli"]
 MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
 
 
-#: Modules whose tests lose no node: a machine that is busy with other things may be silent for longer than usual.
+#: Modules whose tests lose no node, but for those that use `soon_missed`: a machine that is busy with other things may
+#: be silent for longer than usual.
 PATIENT = (
     "test_blobs",
     "test_files_of_contexts",
@@ -38,6 +39,12 @@ def _patience(request: pytest.FixtureRequest) -> Iterator[None]:
         if request.module.__name__ in PATIENT:
             patch.setattr("gristmill._nodes.opening.EXPIRY_S", 20.0)
         yield
+
+
+@pytest.fixture
+def soon_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the one test of a patient module that loses a node: a link outlives its connections, so only silence tells."""
+    monkeypatch.setattr("gristmill._nodes.opening.EXPIRY_S", 2.0)
 
 
 @pytest.fixture

@@ -140,6 +140,7 @@ def test_a_result_whose_connection_breaks_comes_over_the_next_one(make_nodes: Ma
     assert numpy.array_equal(future.result(), count_up(SIZE))
 
 
+@pytest.mark.usefixtures("soon_missed")
 @pytest.mark.parametrize("loss_retries", [0, 1])
 def test_a_result_whose_node_dies_on_the_way_is_lost_or_made_again(
     make_nodes: MakeNodes, loss_retries: int

@@ -185,6 +185,7 @@ def node_of(executor: Executor, made: Future[Any]) -> int:
     return next(number for number in range(9) if f"at node local{number}" in text)
 
 
+@pytest.mark.usefixtures("soon_missed")
 def test_one_that_is_lost_with_its_node_is_made_again(make_nodes: MakeNodes, gates: Gates) -> None:
     executor, placement = make_nodes(2, 1)
     wait_for_nodes(executor, 2)
@@ -196,6 +197,7 @@ def test_one_that_is_lost_with_its_node_is_made_again(make_nodes: MakeNodes, gat
     assert executor.submit(numpy.sum, made).result() == count_up(SIZE).sum()
 
 
+@pytest.mark.usefixtures("soon_missed")
 def test_one_that_is_lost_too_often_is_lost(make_nodes: MakeNodes, gates: Gates) -> None:
     executor, placement = make_nodes(2, 1)
     wait_for_nodes(executor, 2)
