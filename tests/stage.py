@@ -7,6 +7,9 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 
 
@@ -87,6 +90,26 @@ def _processes() -> dict[int, tuple[int, str]]:
     return found
 
 
+def on_little_stack(function: Callable[[], None]) -> None:
+    """Calls ``function`` in a thread with a stack of 512 KiB: a recursion need not be deep to end the process there."""
+    ended: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            function()
+        except BaseException as error:
+            ended.set_exception(error)
+        else:
+            ended.set_result(None)
+
+    usual = threading.stack_size(512 << 10)
+    thread = threading.Thread(target=run)
+    thread.start()
+    threading.stack_size(usual)
+    thread.join()
+    ended.result()
+
+
 def lives(process: int) -> bool:
     """Whether the process runs."""
     return process in _processes()
@@ -111,6 +134,15 @@ def zygotes() -> list[int]:
     """The zygotes and the workers below this process: they run the same program."""
     running = [one for one in descent(os.getpid()) if "_zygote" in _read(f"/proc/{one}/cmdline")]
     return [one for one in running if not _stands_by(one)]
+
+
+def zygote_beside(others: set[int]) -> int:
+    """Looks until there is one besides ``others``: a stand-by is taken for a worker until it has its name."""
+    while True:
+        found = set(zygotes()) - others
+        if len(found) == 1:
+            return found.pop()
+        os.sched_yield()
 
 
 def stand_bys() -> list[int]:

@@ -21,8 +21,11 @@ TESTS = [
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What each test of the other file said of itself: nothing if it passed."""
-    report = tmp_path_factory.mktemp("alone") / "report.xml"
+    folder = tmp_path_factory.mktemp("alone")
+    report = folder / "report.xml"
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"--junitxml={report}"]
+    # Its own, or it would remove what earlier runs of all tests have left behind.
+    options.append(f"--basetemp={folder / 'of tests'}")
     command = [sys.executable, "-m", "pytest", *options, str(FILE)]
     printed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     if not report.exists():

@@ -15,11 +15,11 @@ import gristmill
 from gristmill import Executor, Future
 
 import calls
-from stage import Gate
+from stage import Gate, on_little_stack
 
 MakeExecutor = Callable[..., Executor]
-#: Links of the long chain: a recursion anywhere would have ended long before.
-LINKS = 100_000
+#: Links of the long chain: on a little stack, a recursion anywhere would have ended long before.
+LINKS = 20_000
 
 
 def test_a_future_is_replaced_by_its_value(shared: Executor) -> None:
@@ -109,38 +109,50 @@ def test_a_dependant_waits_for_its_parent(make_executor: MakeExecutor, gate: Gat
 
 def test_a_long_chain(make_executor: MakeExecutor) -> None:
     executor = make_executor(2)
-    link: Future[int] = executor.submit(calls.add, 0)
-    for _ in range(LINKS // 2):
-        link = executor.submit(calls.add, link, 1)
-    assert link.result() == LINKS // 2
+
+    def run() -> None:
+        link: Future[int] = executor.submit(calls.add, 0)
+        for _ in range(LINKS // 4):
+            link = executor.submit(calls.add, link, 1)
+        assert link.result() == LINKS // 4
+
+    on_little_stack(run)
 
 
 def test_a_long_chain_that_was_held_runs_and_is_released(
     make_executor: MakeExecutor, gate: Gate
 ) -> None:
     executor = make_executor(2)
-    links: list[Future[int]] = [executor.submit(calls.enter, gate.path, 0)]
-    for _ in range(LINKS):
-        links.append(executor.submit(calls.add, links[-1], 1))
-    gate.open()
-    assert links[-1].result() == LINKS
-    assert links[LINKS // 2].result() == LINKS // 2
-    del links
-    assert executor.stats()["outstanding"] == 0
+
+    def run() -> None:
+        links: list[Future[int]] = [executor.submit(calls.enter, gate.path, 0)]
+        for _ in range(LINKS):
+            links.append(executor.submit(calls.add, links[-1], 1))
+        gate.open()
+        assert links[-1].result() == LINKS
+        assert links[LINKS // 2].result() == LINKS // 2
+        del links
+        assert executor.stats()["outstanding"] == 0
+
+    on_little_stack(run)
 
 
 def test_a_long_chain_fails_from_its_root(make_executor: MakeExecutor, gate: Gate) -> None:
     executor = make_executor(1)
     held = executor.submit(calls.enter, gate.path)
-    link: Future[object] = executor.submit(calls.fail, "root of it")
-    links = [link]
-    for _ in range(LINKS):
-        links.append(executor.submit(calls.same, links[-1]))
-    gate.open()
-    with pytest.raises(gristmill.DependencyFailed) as caught:
-        links[-1].result()
-    assert isinstance(caught.value.__cause__, ValueError)
-    assert held.exception() is None
+
+    def run() -> None:
+        link: Future[object] = executor.submit(calls.fail, "root of it")
+        links = [link]
+        for _ in range(LINKS):
+            links.append(executor.submit(calls.same, links[-1]))
+        gate.open()
+        with pytest.raises(gristmill.DependencyFailed) as caught:
+            links[-1].result()
+        assert isinstance(caught.value.__cause__, ValueError)
+        assert held.exception() is None
+
+    on_little_stack(run)
 
 
 def test_a_failed_parent_is_the_cause(shared: Executor, tmp_path: Path) -> None:

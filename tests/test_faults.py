@@ -28,6 +28,7 @@ from stage import (
     lives,
     next_stand_by,
     stand_bys,
+    zygote_beside,
     zygotes,
 )
 
@@ -171,7 +172,7 @@ def test_a_killed_zygote_is_survived(make_executor: MakeExecutor, gate: Gate) ->
     held = executor.submit(calls.enter, gate.path, "fine")
     worker = gate.wait_entered()
     stand_by = next_stand_by(stood_by)
-    (zygote,) = set(zygotes()) - before - {worker}
+    zygote = zygote_beside(before | {worker})
     os.kill(zygote, signal.SIGKILL)
     while lives(stand_by):
         os.sched_yield()
@@ -205,7 +206,7 @@ def test_an_initializer_that_raises(make_executor: MakeExecutor, start: str) -> 
     assert "_raise_at_start" in str(futures[0].exception())
 
 
-@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("start", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_an_initializer_that_ends_the_process(make_executor: MakeExecutor, start: str) -> None:
     executor = make_executor(1, initializer=_exit_at_start, start=start)
     with pytest.raises(StartError, match=r"exit code 7[\s\S]*giving up"):

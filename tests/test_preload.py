@@ -15,7 +15,7 @@ import pytest
 from gristmill import Executor, StartError, WorkerLost
 
 import calls
-from stage import Gate, descent, lives, zygotes
+from stage import Gate, descent, lives, zygote_beside, zygotes
 
 MakeExecutor = Callable[..., Executor]
 pytestmark = pytest.mark.interpreter
@@ -112,7 +112,7 @@ def test_a_thread_that_starts_later_is_noticed_before_the_next_fork(
     executor = make_executor(1, preload=[module("with_a_late_thread", STARTS_A_THREAD_WHEN_TOLD)])
     worker = executor.submit(calls.pid).result()
     assert not executor.submit(is_interpreter_of_its_own).result()
-    (zygote,) = set(zygotes()) - before - {worker}
+    zygote = zygote_beside(before | {worker})
     os.kill(zygote, signal.SIGUSR1)
     assert gate.wait_entered() == zygote
     for _ in range(2):  # the first may be replaced by one that was forked before the thread began

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gristmill import Lease, LeaseExpired
+from gristmill import Lease, LeaseExpired, WorkerLost
 from gristmill._nodes.local import LocalNodes
 from gristmill._nodes.pauses import Pauses
 
@@ -146,16 +146,19 @@ def test_the_end_of_a_lease_frees_the_node(make_lease: MakeLease, gate: Gate) ->
 
 
 def test_what_was_held_is_counted_also_of_nodes_that_are_gone(
-    make_lease: MakeLease, monkeypatch: pytest.MonkeyPatch
+    make_lease: MakeLease, monkeypatch: pytest.MonkeyPatch, gate: Gate
 ) -> None:
     # Its agent stays away.
     monkeypatch.setattr("gristmill._nodes.post.Pauses", lambda: Pauses(1000.0, 1000.0))
     lease, placement = make_lease(LocalNodes(1, 2), memory="2GB")
     lease.wait()
+    held = lease.submit(calls.enter, gate.path)
+    gate.wait_entered()
     first = lease.use()
     placement.agents[0].kill()
-    while lease._nodes():
-        lease.stats()
+    with pytest.raises(WorkerLost):
+        held.result()
+    assert not lease._nodes()
     use = lease.use()
     assert use.workers_s > first.workers_s
     assert use.allocation_gb_s == pytest.approx(use.workers_s)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import queue
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -96,21 +97,45 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gristmill._nodes.news._TROUBLE_S", 0.0)
 
 
+class Told(logging.Handler):
+    """Waits for what is logged of nodes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._coming: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._coming.put(record.getMessage())
+
+    def wait_for(self, text: str, count: int = 1) -> None:
+        """Returns when so many lines have had ``text`` in them."""
+        while sum(text in line for line in self._texts) < count:
+            self._texts.append(self._coming.get())
+
+
+@pytest.fixture
+def told() -> Iterator[Told]:
+    told, logger = Told(), logging.getLogger("gristmill.nodes")
+    logger.addHandler(told)
+    yield told
+    logger.removeHandler(told)
+
+
 @pytest.mark.usefixtures("_soon")
 def test_the_log_has_what_became_of_a_node(
-    make_nodes: Callable[..., tuple[Executor, LocalNodes]], caplog: pytest.LogCaptureFixture
+    make_nodes: Callable[..., tuple[Executor, LocalNodes]],
+    caplog: pytest.LogCaptureFixture,
+    told: Told,
 ) -> None:
     caplog.set_level(logging.INFO, "gristmill.nodes")
     executor, placement = make_nodes(1, 1)
     executor.submit(calls.nothing).result()
-    while "node local0 has joined with 1 workers" not in caplog.messages:
-        pass
+    told.wait_for("node local0 has joined with 1 workers")
     placement.agents[0].kill()
-    while not any("node local0 was lost: " in text for text in caplog.messages):
-        pass
+    told.wait_for("node local0 was lost: ")
     executor.submit(calls.nothing).result()
-    while caplog.messages.count("node local0 has joined with 1 workers") < 2:
-        pass
+    told.wait_for("node local0 has joined with 1 workers", 2)
 
 
 def test_who_only_knocks_at_an_open_door_is_no_news() -> None:

@@ -150,7 +150,7 @@ def test_a_chain_on_the_engine_is_as_long_as_it_likes(make_kernel: Any, hold: Ga
     kernel = make_kernel("engine")
     app = python_app(calls.same, data_flow_kernel=kernel)
     link = python_app(calls.enter, data_flow_kernel=kernel)(hold.path, 7)
-    links = [link := app(link) for _ in range(30_000)]
+    links = [link := app(link) for _ in range(10_000)]
     hold.open()
     assert links[-1].result() == 7
 
