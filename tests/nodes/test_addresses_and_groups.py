@@ -62,6 +62,7 @@ def test_hosts_reach_the_program_through_ssh(log: Path, port: int) -> None:
     assert "ExitOnForwardFailure=yes" in words
 
 
+@pytest.mark.slow
 def test_each_try_forwards_another_port(log: Path, gate: Gate) -> None:
     placement: Any = on.ssh(["one"], workers=1, reverse=True)
     with Executor(nodes=placement) as executor:

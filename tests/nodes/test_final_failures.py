@@ -60,6 +60,7 @@ def test_an_initializer_that_raises_on_all_nodes_fails_every_task(
         agent.wait()  # they are not needed
 
 
+@pytest.mark.slow
 def test_an_initializer_that_ends_the_process_on_nodes(make_nodes: MakeNodes) -> None:
     executor, _ = make_nodes(1, 1, initializer=_exit_at_start)
     with pytest.raises(StartError, match=r"exit code 7[\s\S]*giving up"):

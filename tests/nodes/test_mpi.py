@@ -55,6 +55,7 @@ def test_ranks_become_nodes(launcher: Path, gate: Gate) -> None:
     assert not [process for process in below if lives(process)]
 
 
+@pytest.mark.slow
 def test_a_launcher_that_ends_is_started_again(launcher: Path, gate: Gate) -> None:
     placement = on.mpi(2, workers=1)
     assert isinstance(placement, mpi.RankNodes)

@@ -139,6 +139,7 @@ def test_blocks_are_tried_for_ever_if_that_is_wanted(make_blocks: MakeBlocks) ->
     assert future.result() == 1
 
 
+@pytest.mark.slow
 def test_a_block_that_ends_is_replaced_and_costs_no_task(
     make_blocks: MakeBlocks, gate: Gate
 ) -> None:

@@ -67,6 +67,7 @@ def test_the_key_is_on_no_command_line(nodes: tuple[Executor, SshNodes], log: Pa
     assert "BatchMode=yes" in log.read_text()
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_killed_is_started_again(
     hasty: None, nodes: tuple[Executor, SshNodes], gate: Gate
 ) -> None:
