@@ -54,21 +54,27 @@ impl Core {
         self.slots[place].context = PLAIN;
         self.slots[place].is_leaving = false;
         self.counts.start_failures += 1;
+        let mut has_let_go = false;
         if context == PLAIN {
-            self.plain_failed(failure, port);
+            has_let_go = self.plain_failed(failure, port);
         } else {
             self.context_failed(context, failure);
             self.pump_contexts(port);
         }
-        if self.demands.len() > 0 {
+        if self.demands.len() > 0 && !has_let_go {
             // One may have waited for the place of this worker.
             self.pump_demanding(port);
         }
         self.grow(port);
+        if has_let_go {
+            // Contexts have their share of it by now.
+            self.pump(port);
+        }
         self.wind_down(port);
     }
 
-    fn plain_failed(&mut self, failure: StartFailure, port: &mut impl Port) {
+    /// Says whether a task has let go of what it had gathered.
+    fn plain_failed(&mut self, failure: StartFailure, port: &mut impl Port) -> bool {
         let rounds = self.starts.fail(self.now, &self.config);
         // One with a context is no help to others; but what it has to do is not given up.
         let is_needed = |slot: &Slot| {
@@ -79,10 +85,9 @@ impl Core {
         let is_hopeless = failure.permanent || rounds >= self.config.start_failures_max;
         if is_hopeless && !goes_on {
             self.break_down(Phase::Broken(Arc::new(failure)), port);
-        } else if is_hopeless {
-            // Contexts may wait for what a task has that no worker can run.
-            self.cease_to_gather();
         }
+        // Contexts may wait for what a task has that no worker can run.
+        is_hopeless && goes_on && self.cease_to_gather()
     }
 
     /// Why no worker can be started, once that is certain.

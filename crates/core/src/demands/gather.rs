@@ -53,16 +53,17 @@ impl Core {
     fn give_way(&mut self) {
         let index = self.demands.first;
         if index != NONE && !self.could_hold(index) {
-            self.cease_to_gather();
+            let _was_first = self.cease_to_gather();
         }
     }
 
-    /// Lets go of all that the first task has.
-    pub(crate) fn cease_to_gather(&mut self) {
+    /// Lets go of all that the first task has; false: none gathers.
+    pub(crate) fn cease_to_gather(&mut self) -> bool {
         let index = std::mem::replace(&mut self.demands.first, NONE);
         if index != NONE {
             self.end_claim(self.tasks[index].extra);
         }
+        index != NONE
     }
 
     /// Whether there are as many places as a task needs that no stack waits in.

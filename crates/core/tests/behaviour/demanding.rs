@@ -1,10 +1,12 @@
 //! Tasks that need more than a worker.
 
-use gristmill_core::{Config, Origin, Status, SubmitError, Supply, TaskId, TaskOptions};
+use gristmill_core::{
+    Config, Origin, SlotId, StartFailure, Status, SubmitError, Supply, TaskId, TaskOptions,
+};
 use gristmill_wire::Demand;
 use gristmill_wire::Verdict::{Declined, Returned};
 
-use crate::fake::{Engine, engine, engine_with};
+use crate::fake::{Engine, engine, engine_with, starting};
 
 fn with_gpus(workers: u16, gpus: u16) -> Engine {
     let supply = Supply { memory: 100, gpus };
@@ -199,4 +201,21 @@ fn places_that_are_lent_do_not_keep_one_from_being_refused_that_is_too_deep() {
     let child = waiting_for_child(&mut engine, wide, Demand::NONE);
     let _outcome = engine.answer(child, Declined);
     assert_eq!(engine.status(child), Some(Status::Refused));
+}
+
+#[test]
+fn places_that_one_lets_go_of_for_want_of_a_worker_are_used_at_once() {
+    let supply = Supply { memory: 100, gpus: 0 };
+    let mut engine = starting(Config { workers: 3, spare_max: 0, supply, ..Config::default() });
+    engine.up(1);
+    engine.up(2);
+    let wide = submit(&mut engine, Demand { cores: 3, ..MEMORY });
+    let options = TaskOptions { demand: MEMORY, priority: 1, ..TaskOptions::default() };
+    let urgent = engine.submit_with(options);
+    let small = engine.submit();
+    assert!([wide, urgent, small].iter().all(|&task| !engine.is_sent(task)));
+    let failure = StartFailure { text: "no worker".into(), permanent: true, is_expiry: false };
+    engine.core.slot_failed(SlotId(0), failure, engine.now, &mut engine.port);
+    assert!(engine.is_sent(urgent) && engine.is_sent(small), "two workers idle");
+    engine.core.audit();
 }

@@ -1,8 +1,8 @@
 //! Contexts whose workers have GPUs, memory and several places.
 
 use gristmill_core::{
-    Config, ContextId, ContextOptions, Epoch, PeerId, PeerOffer, SlotId, Status, SubmitError,
-    Supply, TaskId, TaskOptions,
+    Config, ContextId, ContextOptions, Epoch, Origin, PeerId, PeerOffer, SlotId, StartFailure,
+    Status, SubmitError, Supply, TaskId, TaskOptions,
 };
 use gristmill_wire::Demand;
 use gristmill_wire::Verdict::Returned;
@@ -50,6 +50,12 @@ fn settle(engine: &mut Engine) {
         }
         engine.core.audit();
     }
+}
+
+/// A worker does not come up, and never will.
+fn fail(engine: &mut Engine, slot: u16) {
+    let failure = StartFailure { text: "no model".into(), permanent: true, is_expiry: false };
+    engine.core.slot_failed(SlotId(slot), failure, engine.now, &mut engine.port);
 }
 
 /// How many workers were asked for with a context.
@@ -182,7 +188,7 @@ fn a_context_that_asks_for_more_than_there_is_is_refused() {
     let mut engine = equipped(2);
     define(&mut engine, MODEL, Demand { gpus: 3000, ..Demand::NONE });
     let options = TaskOptions { context: MODEL, ..TaskOptions::default() };
-    let refused = engine.submit_as(&[], Some(options), gristmill_core::Origin::External);
+    let refused = engine.submit_as(&[], Some(options), Origin::External);
     let Err(SubmitError::ContextTooMuch { context, asked, all, .. }) = refused else {
         panic!("it is {refused:?}");
     };
@@ -221,9 +227,7 @@ fn a_start_that_fails_gives_back_what_its_worker_was_to_have() {
         engine.lose(slot);
     }
     let slot = *engine.port.spawned.last().expect("it was asked for");
-    let failure =
-        gristmill_core::StartFailure { text: "no model".into(), permanent: true, is_expiry: false };
-    engine.core.slot_failed(SlotId(slot), failure, engine.now, &mut engine.port);
+    fail(&mut engine, slot);
     assert_eq!(engine.status(task), Some(Status::Refused));
     let both = submit(&mut engine, Demand { gpus: 2000, ..Demand::NONE });
     engine.port.spawned.clear();
@@ -231,4 +235,25 @@ fn a_start_that_fails_gives_back_what_its_worker_was_to_have() {
     engine.up(slot);
     settle(&mut engine);
     assert!(engine.is_sent(both));
+}
+
+#[test]
+fn what_a_task_has_that_no_worker_can_run_goes_to_a_context_whose_workers_may_come_up() {
+    let supply = Supply { memory: 100, gpus: 0b1 };
+    let mut engine = starting(Config { workers: 1, spare_max: 0, supply, ..Config::default() });
+    define(&mut engine, MODEL, Demand { gpus: 500, ..Demand::NONE });
+    let _gathers = submit(&mut engine, GPU);
+    let _small = [(); 2].map(|()| submit(&mut engine, Demand { gpus: 250, ..Demand::NONE }));
+    let task = submit_in(&mut engine, MODEL);
+    for _ in 0..20 {
+        engine.pass(1_000_000_000);
+        engine.core.audit();
+        if engine.port.contexts.last() == Some(&MODEL) {
+            engine.up(0);
+            assert!(engine.is_sent(task));
+            return;
+        }
+        fail(&mut engine, 0);
+    }
+    panic!("the task keeps the GPU that it cannot use");
 }
