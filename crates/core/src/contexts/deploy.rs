@@ -187,8 +187,9 @@ impl Core {
             if !self.could_equip(&pool.needs) {
                 continue;
             }
-            if tasks.live >= tasks.share {
-                held_up.add(Kinds::besides_places(&pool.needs));
+            let kinds = Kinds::besides_places(&pool.needs);
+            if !tasks.lacking.iter().any(|needs| Kinds::of(needs).meets(kinds)) {
+                held_up.add(kinds);
             }
             if pool.live == 0 {
                 held_up.add(Kinds::PLACES);

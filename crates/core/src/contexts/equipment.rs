@@ -89,18 +89,26 @@ impl Core {
         if demand.is_none() {
             return true;
         }
-        let workers = usize::from(self.config.workers);
-        let is_free = |place: &usize| {
-            let slot = &self.slots[*place];
-            let of = self.slots.get(usize::from(slot.lent_to)).unwrap_or(slot);
-            of.waiting == 0 && !self.is_stuck(slot.holder)
-        };
-        let free = (0..workers).filter(is_free).count();
+        let workers = 0..usize::from(self.config.workers);
+        let free = workers.filter(|&place| self.is_unstuck(place)).count();
         let has_places = free >= usize::from(demand.places());
         // Spare ones do with one place.
-        let has_spare = || self.spare_places(self.wanted_spares()).any(|place| is_free(&place));
-        (has_places || has_spare())
+        (has_places || self.free_spares() > 0)
             && self.unstuck_claims().find(demand, std::iter::empty()).is_some()
+    }
+
+    /// Places of spare workers that are there or could be, and whose tasks do not wait for others that they submitted.
+    pub(super) fn free_spares(&self) -> u32 {
+        let spares = self.spare_places(self.wanted_spares());
+        let free = spares.filter(|&place| self.is_unstuck(place)).count();
+        u32::try_from(free).unwrap_or(u32::MAX)
+    }
+
+    /// Whether nobody has a place, or somebody who does not wait for tasks that he submitted.
+    fn is_unstuck(&self, place: usize) -> bool {
+        let slot = &self.slots[place];
+        let of = self.slots.get(usize::from(slot.lent_to)).unwrap_or(slot);
+        of.waiting == 0 && !self.is_stuck(slot.holder)
     }
 
     /// Whether a task that runs waits for tasks that it submitted.

@@ -3,7 +3,7 @@
 
 use gristmill_wire::Demand;
 
-use crate::demands::Claims;
+use crate::demands::{Claims, Kinds};
 
 /// What somebody could use, one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +12,14 @@ pub(super) enum Wish {
     Workers(u32, Demand),
     /// What each of several tasks needs besides places.
     Tasks(Vec<Demand>),
+}
+
+/// Places to be dealt.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Places {
+    pub ordinary: u32,
+    /// Each is enough for a worker, whatever that needs: others wait while it runs.
+    pub spare: u32,
 }
 
 /// How many of `total` workers each gets who could use so many. What is left over after equal shares goes to the first ones.
@@ -37,10 +45,12 @@ pub(super) fn divide(demands: &[u32], total: u32) -> Vec<u32> {
 }
 
 /// What each gets of `places` and of what there is besides: whoever has least so far, of equal ones the first, gets the next
-/// one, as far as that is there. Gives which of its wishes each gets, in order.
-pub(super) fn deal(wishes: &[Wish], mut places: u32, mut left: Claims) -> Vec<Vec<u32>> {
+/// one, as far as that is there. Who gets nothing for want of places does with a spare one, if it needs anything else. Gives
+/// which of its wishes each gets, in order.
+pub(super) fn deal(wishes: &[Wish], mut places: Places, mut left: Claims) -> Vec<Vec<u32>> {
     let mut shares: Vec<Vec<u32>> = wishes.iter().map(|_| Vec::new()).collect();
     let mut next = vec![0u32; wishes.len()];
+    let mut short = vec![Kinds::default(); wishes.len()];
     loop {
         let poorest = (0..wishes.len())
             .filter(|&who| next[who] < wishes[who].len())
@@ -48,16 +58,29 @@ pub(super) fn deal(wishes: &[Wish], mut places: u32, mut left: Claims) -> Vec<Ve
         let Some(who) = poorest else { return shares };
         let demand = wishes[who].get(next[who]);
         let cost = wishes[who].places(&demand);
-        match left.find(&demand, std::iter::empty()).filter(|_| cost <= places) {
+        let kinds = Kinds::besides_places(&demand);
+        if short[who].meets(kinds) {
+            // Tasks have their turn: nobody goes past one that needs the same.
+            next[who] += 1;
+            continue;
+        }
+        let has_places = cost <= places.ordinary;
+        let needs_spare = !has_places && shares[who].is_empty() && !demand.is_none();
+        let could_sit = has_places || (needs_spare && places.spare > 0);
+        match left.find(&demand, std::iter::empty()).filter(|_| could_sit) {
             Some(devices) => {
-                places -= cost;
+                places.ordinary -= if needs_spare { 0 } else { cost };
+                places.spare -= u32::from(needs_spare);
                 left.take(&demand, devices);
                 shares[who].push(next[who]);
                 next[who] += 1;
             }
             // All its others are like this one.
             None if matches!(wishes[who], Wish::Workers(..)) => next[who] = u32::MAX,
-            None => next[who] += 1,
+            None => {
+                short[who].add(kinds);
+                next[who] += 1;
+            }
         }
     }
 }
@@ -101,7 +124,8 @@ mod tests {
         assert_eq!(divide(&[], 4), [0; 0]);
     }
 
-    fn counts(wishes: &[Wish], places: u32, supply: Supply) -> Vec<usize> {
+    fn counts(wishes: &[Wish], ordinary: u32, supply: Supply) -> Vec<usize> {
+        let places = Places { ordinary, spare: 0 };
         deal(wishes, places, Claims::new(&supply)).iter().map(Vec::len).collect()
     }
 
@@ -118,11 +142,22 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_is_too_large_does_not_hold_up_those_behind_it() {
+    fn a_task_that_is_too_large_holds_up_those_behind_it_that_need_the_same() {
         let supply = Supply { memory: 100, gpus: 0b1 };
-        let large = Demand { memory: 80, ..Demand::NONE };
-        let tasks = Wish::Tasks(vec![large, large, GPU]);
-        assert_eq!(deal(&[tasks], 0, Claims::new(&supply)), [vec![0, 2]]);
+        let [large, small] = [80, 20].map(|memory| Demand { memory, ..Demand::NONE });
+        let tasks = Wish::Tasks(vec![large, large, GPU, small]);
+        let none = Places { ordinary: 0, spare: 0 };
+        assert_eq!(deal(&[tasks], none, Claims::new(&supply)), [vec![0, 2]]);
+    }
+
+    #[test]
+    fn who_would_get_nothing_for_want_of_places_gets_a_spare_one() {
+        let supply = Supply { memory: 100, gpus: 0b11 };
+        let wide = Wish::Workers(9, Demand { cores: 3, ..GPU });
+        let plain = Wish::Workers(9, Demand::NONE);
+        let places = Places { ordinary: 2, spare: 1 };
+        let shares = deal(&[wide.clone(), wide, plain], places, Claims::new(&supply));
+        assert_eq!(shares, [vec![0], vec![], vec![0, 1]]);
     }
 
     proptest! {

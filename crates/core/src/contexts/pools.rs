@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use gristmill_wire::{ContextId, Demand};
 
-use super::fair::{Wish, deal, divide};
+use super::fair::{Places, Wish, deal, divide};
 use super::{Context, PLAIN};
 use crate::demands::Claims;
 use crate::list::List;
@@ -52,8 +52,6 @@ impl Pool {
 pub(super) struct TaskPool {
     /// Those that have what they need.
     pub live: u32,
-    /// How many are to have it.
-    pub share: u32,
     /// What those lack that are to have it.
     pub lacking: Vec<Demand>,
 }
@@ -110,8 +108,11 @@ impl Core {
         wishes.insert(place, Wish::Tasks(demands.clone()));
         let places_stuck =
             |pool: &Pool| (pool.demand - pool.wants()) * u32::from(pool.needs.places());
-        let places = u32::from(self.config.workers)
-            .saturating_sub(pools.iter().map(places_stuck).sum::<u32>());
+        let stuck = pools.iter().map(places_stuck).sum();
+        let places = Places {
+            ordinary: u32::from(self.config.workers).saturating_sub(stuck),
+            spare: self.free_spares(),
+        };
         let mut shares = deal(&wishes, places, self.unstuck_claims());
         let of_tasks = shares.remove(place);
         for (pool, share) in pools.iter_mut().zip(shares) {
@@ -120,11 +121,7 @@ impl Core {
         }
         self.deal_places(pools);
         let waiting = of_tasks.iter().filter(|&&number| number >= live);
-        TaskPool {
-            live,
-            share: u32::try_from(of_tasks.len()).unwrap_or(u32::MAX),
-            lacking: waiting.map(|&number| demands[number as usize]).collect(),
-        }
+        TaskPool { live, lacking: waiting.map(|&number| demands[number as usize]).collect() }
     }
 
     /// Deals places to those who have everything else for more workers, or could do without.
@@ -148,7 +145,8 @@ impl Core {
         let wishes =
             pools.iter().zip(counts).map(|(pool, count)| Wish::Workers(count, places(pool)));
         let wishes: Vec<Wish> = wishes.collect();
-        let shares = deal(&wishes, self.config.workers.into(), Claims::new(&Supply::default()));
+        let places = Places { ordinary: self.config.workers.into(), spare: 0 };
+        let shares = deal(&wishes, places, Claims::new(&Supply::default()));
         for (pool, share) in pools.iter_mut().zip(shares) {
             pool.share = u32::try_from(share.len()).unwrap_or(u32::MAX);
         }

@@ -2,6 +2,7 @@
 
 use gristmill_wire::{ContextId, Demand};
 
+use super::PLAIN;
 use super::pools::{Pool, TaskPool};
 use crate::demands::Claims;
 use crate::port::Port;
@@ -18,6 +19,8 @@ struct Whose {
     is_idle: bool,
     /// Others too that have no more than their share, for somebody who has nothing.
     has_nothing: bool,
+    /// Who asks, and needs his own himself. `PLAIN`: tasks.
+    except: ContextId,
 }
 
 fn take_from(surplus: &mut Surplus, context: ContextId) {
@@ -28,10 +31,11 @@ fn take_from(surplus: &mut Surplus, context: ContextId) {
 }
 
 impl Core {
-    /// Whether a worker idles whose context nobody waits for. What needs several places has those that idle already.
+    /// Whether a worker idles whose context nobody waits for, or a spare one that is for nobody now. What needs several places has those that idle already.
     pub(super) fn is_useless(&self, place: usize) -> bool {
         let slot = &self.slots[place];
-        slot.is_idle() && slot.holder == NONE && !self.waits_for_any(slot.context)
+        let has_use = self.waits_for_any(slot.context) && self.serves(place, slot.context);
+        slot.is_idle() && slot.holder == NONE && !has_use
     }
 
     /// Has workers of those who have more than their share give way to those who have less.
@@ -103,9 +107,9 @@ impl Core {
     ) {
         let of_pool = |pool: &Pool| {
             let lacking = pool.due.saturating_sub(pool.live);
-            (pool.needs, pool.live == 0, lacking)
+            (pool.needs, pool.live == 0, pool.context, lacking)
         };
-        let of_task = |&needs: &Demand| (needs, tasks.live == 0, 1);
+        let of_task = |&needs: &Demand| (needs, tasks.live == 0, PLAIN, 1);
         let lacking = || pools.iter().map(of_pool).chain(tasks.lacking.iter().map(of_task));
         // Whoever has nothing to do goes at once, though somebody else may go some time.
         for is_idle in [true, false] {
@@ -117,8 +121,8 @@ impl Core {
             for slot in self.slots.iter().filter(goes) {
                 coming.give_back(&slot.demand, slot.devices);
             }
-            for (needs, has_nothing, count) in lacking() {
-                let whose = Whose { is_idle, has_nothing };
+            for (needs, has_nothing, except, count) in lacking() {
+                let whose = Whose { is_idle, has_nothing, except };
                 for _ in 0..count {
                     self.free_for(&needs, whose, (surplus, &mut coming), port);
                 }
@@ -156,13 +160,14 @@ impl Core {
             let has_it = (slot.demand.gpus > 0 && short.gpus > 0)
                 || (slot.demand.memory > 0 && short.memory > 0);
             let is_there = slot.state == SlotState::Ready && !slot.is_leaving;
+            let is_meant = is_there && !self.serves(place, whose.except);
             let has_more = surplus.iter().any(|&(one, count)| one == slot.context && count > 0);
             let is_settled = slot.waiting == 0 && slot.ready_at <= since;
             let may_go = match whose.is_idle {
                 true => self.is_useless(place),
                 false => is_settled && (has_more || whose.has_nothing),
             };
-            (has_it && is_there && may_go).then_some((!has_more, slot.backlog_ns, slot.idle_since))
+            (has_it && is_meant && may_go).then_some((!has_more, slot.backlog_ns, slot.idle_since))
         };
         let ranked = (0..self.live_end).filter_map(|place| Some((rank(&place)?, place)));
         ranked.min().map(|(_, place)| place)

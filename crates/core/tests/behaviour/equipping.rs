@@ -257,3 +257,79 @@ fn what_a_task_has_that_no_worker_can_run_goes_to_a_context_whose_workers_may_co
     }
     panic!("the task keeps the GPU that it cannot use");
 }
+
+#[test]
+fn tasks_that_would_fit_beside_a_context_do_not_let_larger_ones_past_it() {
+    let mut engine = equipped(4);
+    define(&mut engine, MODEL, Demand { gpus: 500, ..Demand::NONE });
+    let all = Demand { gpus: 2000, ..Demand::NONE };
+    let mut stream: Vec<TaskId> = (0..2).map(|_| submit(&mut engine, all)).collect();
+    let task = submit_in(&mut engine, MODEL);
+    let part = Demand { gpus: 250, ..Demand::NONE };
+    let options = TaskOptions { demand: part, priority: -1, ..TaskOptions::default() };
+    let _small = [(); 2].map(|()| engine.submit_with(options));
+    for _ in 0..10 {
+        settle(&mut engine);
+        if engine.is_sent(task) {
+            return;
+        }
+        stream.push(submit(&mut engine, all));
+        let runs = engine.port.sent.first().expect("one of the stream runs").task;
+        let _outcome = engine.answer(runs, Returned);
+    }
+    panic!("the context never gets its share of a GPU");
+}
+
+/// A task that runs submits another one in a context, and waits for it.
+fn wait_for_child(engine: &mut Engine, parent: TaskId, context: ContextId) -> TaskId {
+    engine.start(parent);
+    let slot = engine.core.task(parent).unwrap().slot.unwrap();
+    let options = TaskOptions { context, ..TaskOptions::default() };
+    let child = engine.submit_as(&[], Some(options), Origin::Nested { slot, parent }).unwrap();
+    engine.core.waiting(slot, parent, true, engine.now, &mut engine.port);
+    settle(engine);
+    child
+}
+
+#[test]
+fn a_spare_worker_gets_the_gpu_of_an_idle_one_where_no_other_has_the_places() {
+    let supply = Supply { memory: 100, gpus: 0b1 };
+    let config = Config { workers: 3, spare_max: 2, supply, ..Config::default() };
+    let mut engine = engine_with(config);
+    let outer = ContextId(3);
+    define(&mut engine, outer, WIDE);
+    define(&mut engine, OTHER, GPU);
+    define(&mut engine, MODEL, Demand { cores: 2, ..GPU });
+    let idles = submit_in(&mut engine, OTHER);
+    settle(&mut engine);
+    let _outcome = engine.answer(idles, Returned);
+    let parent = submit_in(&mut engine, outer);
+    settle(&mut engine);
+    let child = wait_for_child(&mut engine, parent, MODEL);
+    assert!(engine.is_sent(child), "its parent has two of three places, and waits for it");
+}
+
+#[test]
+fn a_spare_worker_that_is_for_nobody_any_more_gives_its_gpu_to_its_own_context() {
+    let supply = Supply { memory: 100, gpus: 0b1 };
+    let linger = u64::MAX;
+    let config = Config {
+        workers: 1,
+        spare_max: 1,
+        spare_linger_ns: linger,
+        context_tenure_ns: linger,
+        supply,
+        ..Config::default()
+    };
+    let mut engine = engine_with(config);
+    define(&mut engine, MODEL, GPU);
+    let parent = engine.submit();
+    let child = wait_for_child(&mut engine, parent, MODEL);
+    let _outcome = engine.answer(child, Returned);
+    let slot = engine.core.task(parent).unwrap().slot.unwrap();
+    engine.core.waiting(slot, parent, false, engine.now, &mut engine.port);
+    let _outcome = engine.answer(parent, Returned);
+    let task = submit_in(&mut engine, MODEL);
+    settle(&mut engine);
+    assert!(engine.is_sent(task), "the spare one has the only GPU, and nobody waits for children");
+}
