@@ -6,6 +6,7 @@ use super::levels::Level;
 use super::place::recall_pause_ns;
 use super::table::peer_id;
 use crate::port::Port;
+use crate::slots::{Slot, SlotState};
 use crate::task::{State, flag};
 use crate::{Content, Core, Status};
 
@@ -134,7 +135,7 @@ impl Core {
         let mut left = count as usize;
         let mut waiting = self.demands.queue.last(&self.tasks, left);
         waiting.append(&mut self.ready.last(&self.tasks, left - waiting.len()));
-        let in_contexts = self.contexts.in_order(&self.tasks, None);
+        let in_contexts = self.waiting_in_contexts(count == u32::MAX);
         waiting.extend(in_contexts.into_iter().rev().take(left - waiting.len()));
         for index in waiting {
             if !self.is_child(index) {
@@ -160,6 +161,20 @@ impl Core {
         // What was given back may have made room for what was not.
         self.pump(port);
         self.wind_down(port);
+    }
+
+    /// What waits for workers with a context; but for what those that are coming are about to begin, unless all is wanted: one
+    /// at least, which they come for.
+    fn waiting_in_contexts(&self, are_all: bool) -> Vec<u32> {
+        let mut waiting = Vec::new();
+        for context in self.contexts.known() {
+            let is_coming =
+                |slot: &&Slot| slot.context == context && slot.state == SlotState::Starting;
+            let coming = self.slots.iter().filter(is_coming).count();
+            let kept = if are_all { 0 } else { coming.max(1) };
+            waiting.extend(self.contexts.in_order(&self.tasks, Some(context)).iter().skip(kept));
+        }
+        waiting
     }
 
     /// Workers of peers that have nothing to do, while nothing waits here; up to some peers are counted.

@@ -633,3 +633,17 @@ fn a_forgotten_context_is_seen_to_until_its_workers_leave() {
     let _outcome = engine.answer(last, Returned);
     assert_eq!(engine.port.retired, [0]);
 }
+
+#[test]
+fn what_the_first_worker_of_a_context_comes_for_is_not_given_back() {
+    let mut engine = with_contexts(1);
+    let (first, second) = (submit_in(&mut engine, MODEL), submit_in(&mut engine, MODEL));
+    let other = submit_in(&mut engine, OTHER);
+    for _ in 0..2 {
+        engine.core.withdraw(3, engine.now, &mut engine.port);
+        let ends = [first, second, other].map(|task| engine.status(task));
+        assert_eq!(ends, [None, Some(Status::Cancelled), None], "or engines pass it on for ever");
+    }
+    engine.core.withdraw(u32::MAX, engine.now, &mut engine.port);
+    assert_eq!(engine.status(first), Some(Status::Cancelled), "all is wanted");
+}
