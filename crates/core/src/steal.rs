@@ -9,12 +9,20 @@ use crate::slots::Slot;
 use crate::{Core, NONE};
 
 impl Core {
-    /// Finds something for a slot that has just become idle.
+    /// Finds something for a slot that has just become idle, and for others what it leaves them: its core, even if it was
+    /// asked to leave with the last task of its context.
     pub(crate) fn use_idle(&mut self, place: usize, port: &mut impl Port) {
-        let slot = &self.slots[place];
-        if !slot.is_idle() {
-            return;
+        if self.slots[place].is_idle() {
+            self.employ(place, port);
         }
+        if self.ready_count() + self.contexts.waiting() > 0 {
+            self.pump(port);
+        }
+    }
+
+    /// Has an idle worker leave that is to, or take what waits behind what another one runs.
+    fn employ(&mut self, place: usize, port: &mut impl Port) {
+        let slot = &self.slots[place];
         let (limit, context) = (self.config.tasks_per_worker_max, slot.context);
         let is_used_up = limit > 0 && slot.sent >= limit;
         if is_used_up || (slot.is_leaving && slot.holder == NONE) {
@@ -22,10 +30,6 @@ impl Core {
         } else if self.deep_slots > 0 && !self.is_ready_for(context) && self.serves(place, context)
         {
             self.steal_from_busiest(context, 2 * self.wake_cost_ns(), port);
-        }
-        if self.ready_count() + self.contexts.waiting() > 0 {
-            // Others may have its core.
-            self.pump(port);
         }
     }
 

@@ -647,3 +647,26 @@ fn what_the_first_worker_of_a_context_comes_for_is_not_given_back() {
     engine.core.withdraw(u32::MAX, engine.now, &mut engine.port);
     assert_eq!(engine.status(first), Some(Status::Cancelled), "all is wanted");
 }
+
+#[test]
+fn what_waits_for_a_core_begins_when_the_last_worker_of_a_forgotten_context_leaves() {
+    let config = Config { workers: 2, cores: 2, spare_max: 0, ..Config::default() };
+    let mut engine = engine_with(config);
+    engine.port.spawned.clear();
+    define(&mut engine, MODEL);
+    define(&mut engine, OTHER);
+    let last = submit_in(&mut engine, MODEL);
+    settle(&mut engine);
+    engine.start(last);
+    engine.core.forget_context(MODEL, engine.now, &mut engine.port);
+    let waiting = submit_in(&mut engine, OTHER);
+    engine.pass(10_000_000);
+    settle_until(&mut engine, OTHER);
+    let spawned = engine.port.spawned.pop().expect("a place is free");
+    engine.port.asleep[usize::from(spawned)] = true;
+    engine.up(spawned);
+    assert!(!engine.is_sent(waiting), "the caller and the other worker have both cores");
+    let _outcome = engine.answer(last, Returned);
+    assert_eq!(engine.port.retired.len(), 1, "nobody needs its context any more");
+    assert!(engine.is_sent(waiting), "a core is free");
+}
