@@ -226,6 +226,23 @@ impl World {
         let _ = self.engine.reply_in(one.task, end, 1_000);
     }
 
+    /// A peer gives a task back, unless it has come to an end since.
+    fn give_back(&mut self, one: &Away) {
+        if self.engine.core.awaits(PeerId(one.peer), one.task, one.attempt) {
+            self.reply(one, PeerEnd::Unstarted);
+            self.give_dependants_back(one);
+        }
+    }
+
+    /// A peer gives back what waits there for a result that it will not have.
+    fn give_dependants_back(&mut self, one: &Away) {
+        let needs = |other: &&Away| {
+            other.peer == one.peer && other.parents.iter().any(|&(parent, _)| parent == one.task)
+        };
+        let dependants: Vec<Away> = self.engine.port.away.iter().filter(needs).cloned().collect();
+        dependants.iter().for_each(|other| self.give_back(other));
+    }
+
     fn take(&mut self, step: Step) {
         self.kept.retain(|one| self.engine.core.awaits(PeerId(one.peer), one.task, one.attempt));
         match step {
@@ -249,7 +266,7 @@ impl World {
             }
             Step::GiveBack(number) => {
                 let Some(one) = pick(&self.engine.port.away.clone(), number) else { return };
-                self.reply(&one, PeerEnd::Unstarted);
+                self.give_back(&one);
             }
             Step::ComeHome(number) => {
                 let Some(one) = pick(&self.kept, number) else { return };
@@ -266,6 +283,7 @@ impl World {
                     port,
                 );
                 core.audit();
+                self.give_dependants_back(&one);
             }
             Step::LosePeer(second) => {
                 let peer = u16::from(second);
