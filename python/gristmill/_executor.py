@@ -32,8 +32,6 @@ LEARNED_US = -1.0
 _ALL_GPUS = 2**32 - 1
 #: Items of a map that are submitted ahead: enough to keep a node busy, few enough to stay in its caches.
 _MAP_WINDOW = 16_384
-#: What a task needs that asks for nothing.
-_NO_NEEDS = _resources.demand(1, 0, None)
 #: Executors by age.
 _numbers = itertools.count()
 
@@ -338,20 +336,17 @@ class TaskOptions(_native.Options):
 
     def __init__(self, executor: Executor, *values: Any, context: Context | None = None) -> None:
         if context is not None:
-            _check_context(context, values[-1])
+            from gristmill._context.declare import check_named
+
+            check_named(context, values[-1])
         self._executor = executor
         self._values = values
         self._context = context
         self._set(executor, values, context)
 
-    def _for_tasks(self) -> tuple[Any, ...]:
+    def _for_tasks(self) -> tuple[tuple[Any, ...], Context | None]:
         """What goes to a task that submits tasks with these options."""
-        if self._context is not None:
-            raise TypeError(
-                f"options with a context ({self._context.name!r}) cannot be sent to a task: tasks that tasks submit "
-                "cannot name one"
-            )
-        return self._values
+        return self._values, self._context
 
     def map(
         self,
@@ -406,19 +401,6 @@ def array(
 def newest() -> Executor | None:
     """The living executor that was made last."""
     return max(_living, key=lambda one: one._number, default=None)
-
-
-def _check_context(context: object, needs: tuple[int, int, int]) -> None:
-    from gristmill._context.declare import Context
-    from gristmill._errors import ResourceError
-
-    if not isinstance(context, Context):
-        raise TypeError(f"context must be a gristmill.Context, not {context!r}")
-    if needs != _NO_NEEDS:
-        raise ResourceError(
-            f"a task in context {context.name!r} has what its context's workers have: it cannot ask for cores, GPUs or "
-            "memory of its own"
-        )
 
 
 def wait_any(

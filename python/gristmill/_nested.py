@@ -13,9 +13,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import _base
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gristmill import _native, _resources
+
+if TYPE_CHECKING:
+    from gristmill._context.declare import Context
 
 R = TypeVar("R")
 
@@ -46,6 +49,11 @@ def current_executor() -> NestedExecutor:
 def _received() -> NestedExecutor:
     """What an executor is when it arrives in a worker: in a definition that may be before a task runs."""
     return _executor
+
+
+def _received_options(values: tuple[Any, ...], context: Context | None) -> NestedOptions:
+    """What an executor with options is when it arrives in a worker."""
+    return NestedOptions(*values, context=context)
 
 
 class NestedExecutor(concurrent.futures.Executor):
@@ -92,11 +100,19 @@ class NestedExecutor(concurrent.futures.Executor):
         cores: int = 1,
         gpus: float = 0,
         memory: int | str | None = None,
+        context: Context | None = None,
     ) -> NestedOptions:
         """As ``Executor.options``; arrays that a task gets from its tasks are read-only views anyhow."""
         budgets = (retries, loss_retries, timeout_retries)
         needs = _resources.demand(cores, gpus, memory)
-        return NestedOptions(timeout, deadline, *budgets, priority, grace, views, needs)
+        values = (timeout, deadline, *budgets, priority, grace, views, needs)
+        return NestedOptions(*values, context=context)
+
+    def _define_context(
+        self, name: str, description: bytes, terms: tuple[int, bool, float | None, tuple[int, int, int]]
+    ) -> _native.NestedContext:
+        """Tells the engine what a context is, or which of those that it knows."""
+        return _native.nested_define_context(name, description, terms)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Raises ``RuntimeError``: a task cannot shut down the executor that runs it."""
@@ -111,13 +127,22 @@ class NestedExecutor(concurrent.futures.Executor):
 class NestedOptions:
     """An executor, as its tasks see it, with options for what they submit."""
 
-    def __init__(self, *values: Any) -> None:
+    def __init__(self, *values: Any, context: Context | None = None) -> None:
         self._values = values or _DEFAULTS
+        self._context = context
         _native.nested_check_options(self._values)
+        if context is not None:
+            from gristmill._context.declare import check_named
+
+            check_named(context, self._values[-1])
 
     def submit(self, fn: Callable[..., R], /, *args: Any, **kwargs: Any) -> NestedFuture[R]:
         """As ``NestedExecutor.submit``, with these options."""
-        return NestedFuture(_native.nested_submit(fn, args, kwargs, self._values))
+        use = None if self._context is None else self._context._use(_executor)
+        return NestedFuture(_native.nested_submit(fn, args, kwargs, self._values, use))
+
+    def _for_tasks(self) -> tuple[tuple[Any, ...], Context | None]:
+        return self._values, self._context
 
     def map(
         self,

@@ -83,13 +83,13 @@ def handle_of(obj: Any) -> Any:
 
         if isinstance(obj, _native.Engine):
             return _nested._received, ()
-        return _nested.NestedOptions, obj._for_tasks()  # type: ignore[attr-defined]
+        return _nested._received_options, obj._for_tasks()  # type: ignore[attr-defined]
     nested = sys.modules.get("gristmill._nested")
     if nested is not None:
         if type(obj) is nested.NestedExecutor:
             return nested._received, ()
         if type(obj) is nested.NestedOptions:
-            return nested.NestedOptions, obj._values
+            return nested._received_options, obj._for_tasks()
     return None
 
 

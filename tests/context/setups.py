@@ -76,6 +76,11 @@ def greet(name: str) -> str:
     return f"{hello['word']}, {name}"
 
 
+def greet_in_turn(names: list[str]) -> list[str]:
+    """Has tasks greet, in the context of this module."""
+    return list(hello.map(greet, names))
+
+
 def part(name: str) -> str:
     """Uses the other one."""
     return f"{goodbye['word']}, {name}"

@@ -164,11 +164,3 @@ def test_time_to_set_up_is_not_time_that_a_task_runs(executor: Executor) -> None
 
     options = executor.options(context=Context(slow), timeout=0.2)
     assert options.submit(abs, -1).result() == 1
-
-
-def test_options_with_a_context_do_not_go_to_tasks_without_a_word(executor: Executor) -> None:
-    options = executor.options(context=Context(dict, name="model"))
-    with pytest.raises(
-        UnpicklableError, match=r"options with a context \('model'\) cannot be sent"
-    ):
-        executor.submit(lambda: options.submit(abs, -1).result())

@@ -4,14 +4,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::sync::Arc;
 
-use gristmill_core::{ContextOptions, ContextStats, SubmitError};
-use gristmill_wire::peer::ContextState;
+use gristmill_core::{ContextOptions, ContextStats, Core, SubmitError};
+use gristmill_wire::peer::{ContextState, ContextTerms, Files};
 use gristmill_wire::{ContextId, Demand, Digest};
 
 use crate::client::Client;
 use crate::inner::Inner;
 
-/// What the layer above decides of a context. Its bytes are opaque here: a worker's process gets them, and knows what to do.
+/// Bytes of what tells contexts apart wherever they are known; a setup begins with it.
+const KEY_SIZE: usize = 16;
+
+/// What the layer above decides of a context. Its bytes are opaque here but for the key that they begin with: a worker's
+/// process gets them, and knows what to do.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ContextDefinition {
     /// For messages.
@@ -32,7 +36,8 @@ pub struct ContextDefinition {
 
 impl ContextDefinition {
     /// What the graph has to know.
-    pub(crate) const fn options(&self) -> ContextOptions {
+    #[must_use]
+    pub const fn options(&self) -> ContextOptions {
         let Self { workers_max, linger_ns, demand, .. } = *self;
         ContextOptions { workers_max, linger_ns, demand }
     }
@@ -40,6 +45,38 @@ impl ContextDefinition {
     /// Whether each worker sets it up by itself: a process that has seen its GPUs cannot be forked.
     pub(crate) const fn needs_own_setup(&self) -> bool {
         !self.is_fork_safe || self.demand.gpus > 0
+    }
+
+    /// Whether what was told of a setup is its key alone.
+    pub(crate) const fn is_key(setup: &[u8]) -> bool {
+        setup.len() == KEY_SIZE
+    }
+
+    /// What other processes are told, with the number that they are to know it by.
+    pub(crate) fn terms(&self, context: ContextId) -> ContextTerms<'_> {
+        ContextTerms {
+            context,
+            workers_max: self.workers_max,
+            is_fork_safe: self.is_fork_safe,
+            linger_ns: self.linger_ns,
+            demand: self.demand,
+            name: self.name.as_bytes(),
+            setup: &self.setup,
+            files: Files::Named(&self.files),
+        }
+    }
+
+    /// What another process has told.
+    pub(crate) fn told(terms: &ContextTerms<'_>) -> Self {
+        Self {
+            name: String::from_utf8_lossy(terms.name).into(),
+            setup: terms.setup.into(),
+            workers_max: terms.workers_max.max(1),
+            is_fork_safe: terms.is_fork_safe,
+            linger_ns: terms.linger_ns,
+            files: terms.files.iter().collect(),
+            demand: terms.demand,
+        }
     }
 }
 
@@ -89,8 +126,24 @@ struct Entry {
     setup: Option<Arc<[u8]>>,
     uses: u32,
     setups: Setups,
-    /// Workers that came up with it on nodes that are gone.
-    departed: u64,
+    /// What it came to on nodes that are gone, as far as only they have counted it.
+    departed: Departed,
+}
+
+/// What a context came to on nodes, counted there.
+#[derive(Debug, Clone, Copy, Default)]
+struct Departed {
+    deployments: u64,
+    calls: u64,
+    busy_ns: u64,
+}
+
+impl Departed {
+    fn add(&mut self, state: &ContextState) {
+        self.deployments = self.deployments.saturating_add(state.deployments);
+        self.calls = self.calls.saturating_add(state.calls);
+        self.busy_ns = self.busy_ns.saturating_add(state.busy_ns);
+    }
 }
 
 /// All contexts. An id stands for one definition for ever.
@@ -99,11 +152,19 @@ pub struct Contexts {
     entries: BTreeMap<ContextId, Entry>,
     by_definition: HashMap<ContextDefinition, ContextId>,
     last: u32,
+    version: u64,
 }
 
 impl Contexts {
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.entries.len()
+    }
+
     /// The id of a definition, which gains a use; the same one has the same id while it is in use.
     pub fn define(&mut self, definition: ContextDefinition) -> ContextId {
+        self.version += 1;
         if let Some(&id) = self.by_definition.get(&definition) {
             self.entries.get_mut(&id).expect("it is in use").uses += 1;
             return id;
@@ -111,9 +172,47 @@ impl Contexts {
         self.last += 1;
         let id = ContextId(self.last);
         self.by_definition.insert(definition.clone(), id);
-        let (setup, setups) = (None, Setups::default());
-        self.entries.insert(id, Entry { definition, setup, uses: 1, setups, departed: 0 });
+        let (setup, setups, departed) = (None, Setups::default(), Departed::default());
+        self.entries.insert(id, Entry { definition, setup, uses: 1, setups, departed });
         id
+    }
+
+    /// The id of a context that has this key, as whoever names it knows no more of it; it gains a use. One that its last
+    /// users have given back may still have tasks, which name it.
+    pub fn find(&mut self, key: &[u8]) -> Option<ContextId> {
+        if key.len() != KEY_SIZE {
+            return None;
+        }
+        let has_key = |entry: &Entry| entry.definition.setup.starts_with(key);
+        let known = self.entries.iter().filter(|(_, entry)| has_key(entry));
+        let id = known.max_by_key(|(_, entry)| entry.uses > 0).map(|(&id, _)| id)?;
+        self.use_again(id).then_some(id)
+    }
+
+    /// Whether anybody uses a context.
+    pub(crate) fn is_used(&self, id: ContextId) -> bool {
+        self.entries.get(&id).is_some_and(|entry| entry.uses > 0)
+    }
+
+    /// Adds a use of a context; false if it is not known any more. One that is drained is to be made known again.
+    pub fn use_again(&mut self, id: ContextId) -> bool {
+        let Some(entry) = self.entries.get_mut(&id) else { return false };
+        entry.uses += 1;
+        if entry.uses == 1 {
+            self.by_definition.entry(entry.definition.clone()).or_insert(id);
+        }
+        true
+    }
+
+    /// Changes whenever somebody has begun to use one.
+    pub(crate) const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Those that are in use, each with how many use it.
+    pub(crate) fn in_use(&self) -> Vec<(ContextId, u32)> {
+        let used = self.entries.iter().filter(|(_, entry)| entry.uses > 0);
+        used.map(|(&id, entry)| (id, entry.uses)).collect()
     }
 
     /// Takes a use away; true when it was the last.
@@ -121,7 +220,7 @@ impl Contexts {
         let Some(entry) = self.entries.get_mut(&id) else { return false };
         entry.uses -= 1;
         let is_last = entry.uses == 0;
-        if is_last {
+        if is_last && self.by_definition.get(&entry.definition) == Some(&id) {
             // Its last tasks may still run: who defines it anew meanwhile gets another one.
             self.by_definition.remove(&entry.definition);
         }
@@ -166,7 +265,7 @@ impl Contexts {
     pub fn note_departed(&mut self, state: &ContextState) {
         if let Some(entry) = self.entries.get_mut(&state.context) {
             entry.setups.add(state);
-            entry.departed = entry.departed.saturating_add(state.deployments);
+            entry.departed.add(state);
         }
     }
 
@@ -191,27 +290,15 @@ impl Client {
         files: Vec<Arc<File>>,
     ) -> Result<ContextId, SubmitError> {
         let mut inner = self.lock();
-        let options = definition.options();
-        inner.core.check_demand(&options.demand)?;
-        let names = Arc::clone(&definition.files);
-        let id = inner.lanes.contexts.define(definition);
-        if inner.core.define_context(id, options) {
-            for (&digest, file) in names.iter().zip(files) {
-                inner.lanes.giving.hold_file(digest, file);
-            }
-        }
-        Ok(id)
+        inner.core.check_demand(&definition.demand)?;
+        Ok(inner.define_context(definition, files))
     }
 
     /// Gives a use of a context back; with the last one it goes, once the tasks that name it have ended.
     pub fn forget_context(&self, id: ContextId) {
         let mut inner = self.lock();
-        if !inner.lanes.contexts.release(id) {
-            return;
-        }
         let now = inner.lanes.read_clock();
-        let Inner { core, lanes, .. } = &mut *inner;
-        core.forget_context(id, now, lanes);
+        inner.let_context_go(id, now);
         inner.settle();
         self.summon_if_needed(inner);
     }
@@ -222,19 +309,21 @@ impl Client {
         inner.drain();
         let entry = inner.lanes.contexts.entries.get(&id)?;
         let mut stats = inner.core.context_stats(id)?;
-        let mut setups = entry.setups;
-        stats.deployments += entry.departed;
+        let (mut setups, mut elsewhere) = (entry.setups, entry.departed);
         let links = &inner.lanes.links;
         let there = links.peers().filter_map(|peer| links.get(peer)?.contexts.state(id));
         for state in there {
             stats.workers = stats.workers.saturating_add(state.workers);
-            stats.deployments = stats.deployments.saturating_add(state.deployments);
+            elsewhere.add(state);
             setups.add(state);
         }
+        let busy_ns = inner.lanes.scale.to_ns(stats.busy_ticks);
+        stats.deployments = stats.deployments.saturating_add(elsewhere.deployments);
+        stats.calls = stats.calls.saturating_add(elsewhere.calls);
         Some(ContextReport {
             name: entry.definition.name.clone(),
             stats,
-            busy_ns: inner.lanes.scale.to_ns(stats.busy_ticks),
+            busy_ns: busy_ns.saturating_add(elsewhere.busy_ns),
             demand: entry.definition.demand,
             setups,
             disk: entry.definition.files.iter().map(Digest::size).sum(),
@@ -243,7 +332,39 @@ impl Client {
     }
 }
 
+/// The id of a context that is known by its key, and gains a use.
+pub fn find_context(core: &mut Core, contexts: &mut Contexts, key: &[u8]) -> Option<ContextId> {
+    let id = contexts.find(key)?;
+    let options = contexts.get(id).map(ContextDefinition::options)?;
+    core.define_context(id, options);
+    Some(id)
+}
+
 impl Inner {
+    /// The id of a context, which gains a use until [`Self::let_context_go`]; `files` are those that it names, in its order.
+    pub fn define_context(
+        &mut self,
+        definition: ContextDefinition,
+        files: Vec<Arc<File>>,
+    ) -> ContextId {
+        let options = definition.options();
+        let names = Arc::clone(&definition.files);
+        let id = self.lanes.contexts.define(definition);
+        if self.core.define_context(id, options) {
+            for (&digest, file) in names.iter().zip(files) {
+                self.lanes.giving.hold_file(digest, file);
+            }
+        }
+        id
+    }
+
+    /// Takes a use of a context away.
+    pub fn let_context_go(&mut self, id: ContextId, now: u64) {
+        if self.lanes.contexts.release(id) {
+            self.core.forget_context(id, now, &mut self.lanes);
+        }
+    }
+
     /// Lets go of contexts that nobody has used for long. That is nothing to stay awake for: it may come a little late.
     pub fn unload_idle(&mut self) {
         let now = self.lanes.read_clock();
@@ -284,5 +405,26 @@ mod tests {
         assert_ne!(again, first, "one that is drained is another one");
         contexts.drop(first);
         assert!(contexts.get(first).is_none() && contexts.get(again).is_some());
+    }
+
+    #[test]
+    fn a_key_leads_to_a_context_that_is_in_use_or_has_tasks() {
+        let (one, other) = ([1; KEY_SIZE], [2; KEY_SIZE]);
+        let setup = [&one[..], b"what it stands for"].concat();
+        let mut contexts = Contexts::default();
+        let first = contexts.define(definition(&setup));
+        assert_eq!(contexts.find(&one), Some(first));
+        assert_eq!([contexts.find(&other), contexts.find(b""), contexts.find(&setup)], [None; 3]);
+        assert!(!contexts.release(first), "who has found it uses it");
+        assert!(contexts.release(first));
+        assert_eq!(contexts.find(&one), Some(first), "its last tasks name it");
+        assert!(contexts.release(first));
+        let anew = contexts.define(definition(&setup));
+        assert_ne!(anew, first);
+        assert_eq!(contexts.find(&one), Some(anew), "that one is in use");
+        assert!(contexts.use_again(first) && contexts.release(first));
+        assert_eq!(contexts.define(definition(&setup)), anew);
+        contexts.drop(first);
+        assert!(!contexts.use_again(first));
     }
 }

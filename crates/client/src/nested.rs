@@ -1,7 +1,9 @@
 //! Tasks that tasks submit: requests come on result rings, replies go out on task rings.
 //!
-//! A worker names its tasks by tickets and its functions by numbers of its own. The tables here translate; what belongs to
+//! A worker names its tasks by tickets, its functions and contexts by numbers of its own. The tables here translate; what belongs to
 //! a worker goes with it. A reply that finds no room waits here: the client never waits for a worker.
+
+mod contexts;
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -11,10 +13,11 @@ use gristmill_core::{
 };
 use gristmill_shm::BlockPart;
 use gristmill_wire::{
-    ArenaDescriptor, FrameError, FunctionId, Kind, NestedOptions, NestedReply, NestedRequest,
-    ReplyKind, SlotId, TaskId,
+    ArenaDescriptor, ContextId, FrameError, FunctionId, Kind, NestedOptions, NestedReply,
+    NestedRequest, ReplyKind, SlotId, TaskId,
 };
 
+use self::contexts::DeskContexts;
 use crate::bundle::Encoded;
 use crate::inner::Inner;
 use crate::lanes::{handle, split_handle};
@@ -35,6 +38,7 @@ struct Desk {
     process: u32,
     tasks: HashMap<u32, TaskId>,
     functions: HashMap<u32, FunctionId>,
+    contexts: DeskContexts,
     /// The beginning of a request whose end is under way.
     partial: Vec<u8>,
     /// Parts of replies that found no room, oldest first, each with the word in front of it.
@@ -152,6 +156,10 @@ impl Inner {
                     self.forget_nested(id);
                 }
             }
+            NestedRequest::DefineContext(terms) => self.define_nested_context(slot, &terms, now),
+            NestedRequest::ForgetContext { context } => {
+                self.forget_nested_context(slot, context, now);
+            }
             NestedRequest::Submit { ticket, parent, function, options, arguments, payload } => {
                 let arguments = &arguments;
                 let ask = Ask { ticket, parent, function, options, arguments, payload };
@@ -191,8 +199,15 @@ impl Inner {
             let text = "a task among the arguments was not accepted";
             return self.reply(slot, ask.ticket, ReplyKind::Refused, text.as_bytes());
         };
+        let named = ask.options.map_or(ContextId(0), |options| options.context);
+        let named = match self.named_context(slot, named) {
+            Ok(named) => named,
+            Err(text) => {
+                return self.reply(slot, ask.ticket, ReplyKind::ContextFailed, text.as_bytes());
+            }
+        };
         let word = self.nested.enter(slot, ask.ticket);
-        let options = ask.options.as_ref().map(task_options);
+        let options = ask.options.map(|options| task_options(&options, named.context));
         let submission = Submission {
             function,
             payload: Payload::copy_from(ask.payload),
@@ -218,6 +233,9 @@ impl Inner {
                 };
                 self.reply(slot, ask.ticket, kind, error.to_string().as_bytes());
             }
+        }
+        if named.is_lent {
+            self.let_context_go(named.context, now);
         }
     }
 
@@ -297,10 +315,12 @@ impl Inner {
         self.nested.behind -= usize::from(!gone.backlog.is_empty());
         gone.tasks.into_values().for_each(|task| self.let_go(task));
         gone.functions.into_values().for_each(|function| self.forget_nested(function));
+        let now = self.lanes.read_clock();
+        gone.contexts.used().for_each(|context| self.let_context_go(context, now));
     }
 }
 
-fn task_options(options: &NestedOptions) -> TaskOptions {
+fn task_options(options: &NestedOptions, context: ContextId) -> TaskOptions {
     let time = |value: u64| (value != u64::MAX).then_some(value);
     let [retries, loss_retries, timeout_retries] = options.budgets;
     TaskOptions {
@@ -310,6 +330,7 @@ fn task_options(options: &NestedOptions) -> TaskOptions {
         budgets: Some(Budgets { retries, loss_retries, timeout_retries }),
         priority: options.priority,
         demand: options.demand,
+        context,
         ..TaskOptions::default()
     }
 }

@@ -113,7 +113,11 @@ impl Core {
     pub(crate) fn note_fruit(&mut self, index: u32, ticks: u64) {
         match self.slots[usize::from(self.tasks[index].slot)].context {
             PLAIN => self.starts.bear_fruit(),
-            context => self.context_ran(context, self.calls(index).into(), ticks),
+            context => {
+                let extra = self.tasks[index].extra;
+                let is_nested = extra != NONE && self.extras[extra].is_nested;
+                self.context_ran(context, (self.calls(index).into(), ticks), is_nested);
+            }
         }
     }
 

@@ -92,6 +92,8 @@ pub(crate) struct Extra {
     pub parent: u32,
     /// The place of the peer whose task it is; [`NO_PEER`]: it is this engine's own.
     pub from: u16,
+    /// A task submitted it, which may be over.
+    pub is_nested: bool,
     /// What it gave, where that stayed with a peer.
     pub result: Option<Payload>,
     /// How many results that stayed are behind that one.
@@ -125,6 +127,7 @@ impl Extra {
             timer: NONE,
             parent: NONE,
             from: NO_PEER,
+            is_nested: false,
             result: None,
             generation: 0,
             previous_sibling: NONE,

@@ -91,6 +91,10 @@ pub struct ContextStats {
     pub calls: u64,
     /// How long those ran, together.
     pub busy_ticks: u64,
+    /// Those of tasks that tasks here submitted.
+    pub nested_calls: u64,
+    /// How long those ran, together.
+    pub nested_ticks: u64,
     /// Workers that have it, or are to.
     pub workers: u32,
     /// Tasks that they have before them.

@@ -239,7 +239,11 @@ impl Core {
         }
         match origin {
             Origin::External | Origin::Unblockable => {}
-            Origin::Nested { slot, parent } => self.adopt(index, slot, parent),
+            Origin::Nested { slot, parent } => {
+                let extra = self.extra(index);
+                self.extras[extra].is_nested = true;
+                self.adopt(index, slot, parent);
+            }
             Origin::Peer(peer) => {
                 let extra = self.extra(index);
                 self.extras[extra].from = peer.0;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use gristmill_shm::WorkerArena;
 use gristmill_wire::{ArenaDescriptor, Equipment, FunctionId, ParentEntry, SlotId, Verdict};
-use gristmill_worker::{Call, Callee, REPLY_MAX, Reply};
+use gristmill_worker::{Call, Callee, Dropped, REPLY_MAX, Reply};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -57,6 +57,8 @@ pub struct PythonCallee {
     pub submitted: RefCell<FunctionCache>,
     /// The number of the next function among those.
     pub next_function: Cell<u32>,
+    /// That of the context that their tasks named last; 0 is none.
+    pub last_context: Cell<u32>,
     /// What the process was last told that its tasks have besides it.
     equipment: Cell<Equipment>,
     /// The slots whose places these are, if its task is wide.
@@ -78,6 +80,7 @@ impl PythonCallee {
             frame_at: py.import("sys")?.getattr("_getframe")?.unbind(),
             submitted: RefCell::default(),
             next_function: Cell::new(0),
+            last_context: Cell::new(0),
             equipment: Cell::default(),
             places: RefCell::default(),
         })
@@ -300,7 +303,7 @@ impl Callee for PythonCallee {
         });
     }
 
-    fn take_dropped(&self, at_least: usize) -> Vec<u32> {
+    fn take_dropped(&self, at_least: usize) -> Dropped {
         crate::nested::take_dropped(at_least)
     }
 }

@@ -115,16 +115,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(serve::outlast_end, module)?)?;
     module.add_function(wrap_pyfunction!(serve::serve, module)?)?;
     module.add_function(wrap_pyfunction!(serve::is_interrupted, module)?)?;
-    module.add_class::<nested::Ticket>()?;
-    module.add_function(wrap_pyfunction!(nested::nested_check, module)?)?;
-    module.add_function(wrap_pyfunction!(nested::nested_check_options, module)?)?;
-    module.add_function(wrap_pyfunction!(nested::nested_submit, module)?)?;
-    module.add_function(wrap_pyfunction!(nested::nested_result, module)?)?;
-    module.add_function(wrap_pyfunction!(nested::nested_exception, module)?)?;
-    module.add_function(wrap_pyfunction!(nested::nested_state, module)?)?;
-    module.add_function(wrap_pyfunction!(nested::nested_cancel, module)?)?;
-    module.add_function(wrap_pyfunction!(nested::nested_watch, module)?)?;
-    module.add_function(wrap_pyfunction!(nested::nested_wait, module)?)?;
+    add_nested(module)?;
     for probe in [
         wrap_pyfunction!(codec::encode_payload, module)?,
         wrap_pyfunction!(codec::decode_payload, module)?,
@@ -132,5 +123,22 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     ] {
         module.add_function(probe)?;
     }
+    Ok(())
+}
+
+/// What tasks use that submit tasks.
+fn add_nested(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<nested::Ticket>()?;
+    module.add_class::<nested::NestedContext>()?;
+    module.add_function(wrap_pyfunction!(nested::nested_check, module)?)?;
+    module.add_function(wrap_pyfunction!(nested::nested_check_options, module)?)?;
+    module.add_function(wrap_pyfunction!(nested::nested_submit, module)?)?;
+    module.add_function(wrap_pyfunction!(nested::nested_define_context, module)?)?;
+    module.add_function(wrap_pyfunction!(nested::nested_result, module)?)?;
+    module.add_function(wrap_pyfunction!(nested::nested_exception, module)?)?;
+    module.add_function(wrap_pyfunction!(nested::nested_state, module)?)?;
+    module.add_function(wrap_pyfunction!(nested::nested_cancel, module)?)?;
+    module.add_function(wrap_pyfunction!(nested::nested_watch, module)?)?;
+    module.add_function(wrap_pyfunction!(nested::nested_wait, module)?)?;
     Ok(())
 }

@@ -3,6 +3,8 @@
 //! All of it happens on the thread that runs tasks; other threads of a task, and processes that it forks, are told that
 //! there is no executor for them.
 
+mod context;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
@@ -10,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use gristmill_sync::atomic::{AtomicU32, Ordering};
 use gristmill_sync::clock::monotonic_ns;
-use gristmill_wire::{FunctionId, NestedOptions, NestedRequest, ReplyKind, TaskId};
-use gristmill_worker::{Outcome, WaitEnd, WaitMode, Worker, WorkerEnd};
+use gristmill_wire::{ContextId, FunctionId, NestedOptions, NestedRequest, ReplyKind, TaskId};
+use gristmill_worker::{Dropped, Outcome, WaitEnd, WaitMode, Worker, WorkerEnd};
 use pyo3::exceptions::{PyRuntimeError, PyTimeoutError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -26,6 +28,8 @@ use crate::object::tuple_items;
 use crate::parents::ParentPlaces;
 use crate::raw::optional_seconds;
 
+pub use self::context::{NestedContext, nested_define_context};
+
 type PythonWorker = Worker<PythonCallee>;
 
 thread_local! {
@@ -33,8 +37,8 @@ thread_local! {
     static WORKER: RefCell<Option<(u32, Rc<PythonWorker>)>> = const { RefCell::new(None) };
 }
 
-/// Tickets whose futures are gone: any thread may drop one. The count is a hint, read without the lock.
-static DROPPED: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+/// Tickets whose futures are gone, and contexts: any thread may drop one. The count is a hint, read without the lock.
+static DROPPED: Mutex<Dropped> = Mutex::new(Dropped { tickets: Vec::new(), contexts: Vec::new() });
 static DROPPED_COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// Makes a worker the one of this thread.
@@ -42,15 +46,23 @@ pub fn set_worker(worker: &Rc<PythonWorker>) {
     WORKER.set(Some((std::process::id(), Rc::clone(worker))));
 }
 
-/// The tickets that were dropped, if they are `at_least` so many.
-pub fn take_dropped(at_least: usize) -> Vec<u32> {
+/// What was dropped, if that is `at_least` so much.
+pub fn take_dropped(at_least: usize) -> Dropped {
     // Relaxed without a partner: the list itself is under its lock, and one that is missed now is taken next time.
     if (DROPPED_COUNT.load(Ordering::Relaxed) as usize) < at_least {
-        return Vec::new();
+        return Dropped::default();
     }
     let mut dropped = DROPPED.lock().unwrap_or_else(PoisonError::into_inner);
     DROPPED_COUNT.store(0, Ordering::Relaxed); // as above
     std::mem::take(&mut *dropped)
+}
+
+/// Notes what nobody holds any more.
+fn drop_one(note: impl FnOnce(&mut Dropped)) {
+    let mut dropped = DROPPED.lock().unwrap_or_else(PoisonError::into_inner);
+    note(&mut dropped);
+    let count = u32::try_from(dropped.count()).unwrap_or(u32::MAX);
+    DROPPED_COUNT.store(count, Ordering::Relaxed); // as in `take_dropped`
 }
 
 /// The worker of this thread and the task that it runs.
@@ -92,10 +104,7 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let mut dropped = DROPPED.lock().unwrap_or_else(PoisonError::into_inner);
-        dropped.push(self.number);
-        let count = u32::try_from(dropped.len()).unwrap_or(u32::MAX);
-        DROPPED_COUNT.store(count, Ordering::Relaxed); // as in `take_dropped`
+        drop_one(|dropped| dropped.tickets.push(self.number));
     }
 }
 
@@ -135,7 +144,7 @@ pub fn nested_check() -> PyResult<()> {
 }
 
 /// The options as `Executor.options` has them. Views change nothing here: what a task gets from its tasks it reads in place.
-fn nested_options(values: OptionValues) -> PyResult<NestedOptions> {
+fn nested_options(values: OptionValues, context: ContextId) -> PyResult<NestedOptions> {
     let (timeout, deadline, retries, loss_retries, timeout_retries, priority, grace, _, needs) =
         values;
     let after = |ns: u64| monotonic_ns().saturating_add(ns);
@@ -146,27 +155,31 @@ fn nested_options(values: OptionValues) -> PyResult<NestedOptions> {
         budgets: [retries, loss_retries, timeout_retries],
         priority,
         demand: demand(needs),
+        context,
     })
 }
 
 /// Checks options as a submission would; so that wrong ones are found where they are made.
 #[pyfunction]
 pub fn nested_check_options(values: OptionValues) -> PyResult<()> {
-    nested_options(values).map(drop)
+    nested_options(values, ContextId(0)).map(drop)
 }
 
-/// Submits a call from the running task; gives its ticket.
+/// Submits a call from the running task; gives its ticket. A context comes with options.
 #[pyfunction]
+#[pyo3(signature = (function, arguments, named, options, context=None))]
 pub fn nested_submit(
     function: &Bound<'_, PyAny>,
     arguments: &Bound<'_, PyTuple>,
     named: &Bound<'_, PyDict>,
     options: Option<OptionValues>,
+    context: Option<&Bound<'_, NestedContext>>,
 ) -> PyResult<u32> {
     let py = function.py();
     let (worker, task) = current()?;
     worker.release_many().map_err(broken)?;
-    let options = options.map(nested_options).transpose()?;
+    let context = context.map_or(ContextId(0), |one| one.get().number);
+    let options = options.map(|values| nested_options(values, context)).transpose()?;
     let callee = worker.callee();
     let known = callee.submitted.borrow_mut().find(py, function.as_ptr());
     let id = match known {

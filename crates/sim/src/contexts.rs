@@ -1,7 +1,9 @@
 //! The contexts of an engine: which there are, how their workers' starts go, and who may have them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use gristmill_client::ContextDefinition;
 use gristmill_core::{Config, ContextId, ContextOptions, Outfit, SlotId, Status, TaskId};
 use gristmill_wire::{Demand, TaskFlags};
 
@@ -83,6 +85,8 @@ pub struct Known {
 #[derive(Debug)]
 pub struct Contexts {
     pub known: BTreeMap<ContextId, Known>,
+    /// What they are called by whoever talks of those of several engines, where that is something else.
+    kinds: BTreeMap<ContextId, ContextId>,
     random: Random,
     /// What their demands are drawn from, so that seeds without any stay what they are.
     demands: Random,
@@ -95,7 +99,9 @@ impl Default for Contexts {
     fn default() -> Self {
         let plain = Known { workers_max: u16::MAX, is_proven: true, ..Known::default() };
         let known = BTreeMap::from([(PLAIN, plain)]);
-        Self { known, random: Random::new(0), demands: Random::new(0), last: 0, tenure_ns: 0 }
+        let kinds = BTreeMap::new();
+        let (random, demands) = (Random::new(0), Random::new(0));
+        Self { known, kinds, random, demands, last: 0, tenure_ns: 0 }
     }
 }
 
@@ -128,9 +134,9 @@ impl Plan {
     }
 }
 
-impl Contexts {
-    fn draw(&mut self) -> Known {
-        let random = &mut self.random;
+impl Known {
+    /// Draws what one is like.
+    pub fn draw(random: &mut Random) -> Self {
         let setup = Setup {
             longest_ns: pick(random, &[1_000, 100_000, SETUP_MAX_NS]),
             fails: pick(random, &[0, 0, 0, 20, 60, 100]),
@@ -139,7 +145,38 @@ impl Contexts {
         };
         let workers_max = pick(random, &[1, 1, 2, 3, u16::MAX]);
         let linger_ns = pick(random, &[u64::MAX, u64::MAX, 1_000_000]);
-        Known { workers_max, linger_ns, setup, ..Known::default() }
+        Self { workers_max, linger_ns, setup, ..Self::default() }
+    }
+
+    /// What engines are told of it, if its definition is that text.
+    pub fn definition(&self, setup: &[u8]) -> ContextDefinition {
+        ContextDefinition {
+            name: "context".into(),
+            setup: setup.into(),
+            workers_max: self.workers_max,
+            is_fork_safe: true,
+            linger_ns: self.linger_ns,
+            files: Arc::default(),
+            demand: self.demand,
+        }
+    }
+}
+
+impl Contexts {
+    /// Those of one of several engines: their starts are drawn from this.
+    pub fn of_engine(random: Random) -> Self {
+        Self { random, ..Self::default() }
+    }
+
+    /// Notes what one is like that an engine has heard of, and what it is called elsewhere.
+    pub fn learn(&mut self, id: ContextId, kind: ContextId, known: Known) {
+        self.kinds.insert(id, kind);
+        self.known.entry(id).or_insert(known);
+    }
+
+    /// What one is called in the ledger.
+    pub fn kind(&self, id: ContextId) -> ContextId {
+        self.kinds.get(&id).copied().unwrap_or(id)
     }
 
     /// Draws what each worker with a context has.
@@ -226,8 +263,9 @@ impl World {
         flags: TaskFlags,
     ) {
         let (entry, worker) = (&self.ledger[number], &self.workers[usize::from(slot.0)]);
-        let (wants, has) = (entry.context, worker.context);
-        assert!(told.is_none_or(|told| told == wants), "task {number} is told another context");
+        let (wants, has) = (entry.context, self.contexts.kind(worker.context));
+        let is_other = |told| self.contexts.kind(told) != wants;
+        assert!(!told.is_some_and(is_other), "task {number} is told another context");
         let is_there = |task| worker.dead.is_some() || worker.knows(task);
         let is_home = flags.has(TaskFlags::NESTED) && entry.submitter.is_some_and(is_there);
         assert!(
@@ -258,7 +296,7 @@ impl World {
             assert!(known.is_proven || !is_coming, "the first with {context:?} shows how it goes");
             let needs = |number: &usize| self.needs(*number, context);
             assert!(
-                (0..self.ledger.len()).any(|number| needs(&number)),
+                !self.is_alone || (0..self.ledger.len()).any(|number| needs(&number)),
                 "nobody needs {context:?}"
             );
         }
@@ -303,7 +341,7 @@ impl World {
 
     fn needs(&self, number: usize, context: ContextId) -> bool {
         let entry = &self.ledger[number];
-        entry.status.is_none() && entry.context == context
+        entry.status.is_none() && entry.context == self.contexts.kind(context)
     }
 }
 
@@ -340,7 +378,7 @@ impl Simulation {
     fn define(&mut self) {
         let contexts = &mut self.world.contexts;
         contexts.last += 1;
-        let (id, mut known) = (ContextId(contexts.last), contexts.draw());
+        let (id, mut known) = (ContextId(contexts.last), Known::draw(&mut contexts.random));
         known.demand = contexts.draw_demand(&self.plan);
         let Known { workers_max, linger_ns, demand, .. } = known;
         let options = ContextOptions { workers_max, linger_ns, demand };

@@ -6,7 +6,7 @@ use gristmill_core::{
 };
 use gristmill_wire::{Demand, FunctionId};
 
-use crate::contexts::{PLAIN, Start};
+use crate::contexts::{ContextPlan, PLAIN, Start};
 use crate::plan::Plan;
 use crate::random::Random;
 use crate::worker::{Message, Worker};
@@ -20,8 +20,27 @@ pub(crate) trait Around: Port {
     /// The function that a new task calls, and the handle that it gets.
     fn register(&mut self, number: usize, random: &mut Random) -> (FunctionId, u64);
 
+    /// Which contexts a new task hears of.
+    fn draw_handles(&self, _entry: &mut Entry, _submitter: Option<usize>) {}
+
     /// Gives a new task large parts, if the seed would have some.
     fn draw_parts(&mut self, _entry: &mut Entry, _random: &mut Random) {}
+
+    /// The context that a new task names, if the seed would have one.
+    fn draw_context(
+        &mut self,
+        core: &mut Core,
+        submitter: Option<usize>,
+        plan: &ContextPlan,
+        random: &mut Random,
+    ) -> Option<ContextId> {
+        let _ = submitter;
+        let (named, _) = (self.world().contexts.named(), core);
+        if named.is_empty() || !random.chance(plan.named) {
+            return None;
+        }
+        Some(named[random.index(named.len())])
+    }
 
     /// The task was refused.
     fn forget(&mut self, function: FunctionId) {
@@ -48,23 +67,24 @@ pub(crate) struct Drive<'a, P> {
 }
 
 impl<P: Around> Drive<'_, P> {
-    /// Submits a task of the program, or of a task; its number, or why it is refused.
+    /// Submits a task of the program, or of the task with a number; its own number, or why it is refused.
     pub fn submit(
         &mut self,
-        origin: Origin,
-        depth: u64,
+        (origin, submitter): (Origin, Option<usize>),
         parents: Vec<usize>,
     ) -> Result<usize, SubmitError> {
         let world = self.port.world();
         let (number, now) = (world.ledger.len(), world.now);
         let ids: Vec<TaskId> =
             parents.iter().filter_map(|&parent| world.ledger[parent].id).collect();
-        let options = self.draw_options(now);
+        let depth = submitter.map_or(0, |number| self.port.world().ledger[number].depth + 1);
+        let options = self.draw_options(submitter, now);
         let budgets =
             options.and_then(|options| options.budgets).unwrap_or(self.plan.config.budgets);
         let has_time = options
             .is_some_and(|options| options.timeout_ns.is_some() || options.deadline_ns.is_some());
         let world = self.port.world();
+        let context = world.contexts.kind(options.map_or(PLAIN, |options| options.context));
         world.log(|| format!("submit {number} with {parents:?}, {origin:?}, {options:?}"));
         let (may_cancel, is_unsendable) = (depth > 0, self.random.chance(1));
         let mut drawn = Entry {
@@ -75,11 +95,12 @@ impl<P: Around> Drive<'_, P> {
             may_cancel,
             has_time,
             demand: options.map_or(Demand::NONE, |options| options.demand),
-            context: options.map_or(PLAIN, |options| options.context),
+            context,
             submitter: if let Origin::Nested { parent, .. } = origin { Some(parent) } else { None },
             is_unsendable,
             ..Entry::default()
         };
+        self.port.draw_handles(&mut drawn, submitter);
         self.port.draw_parts(&mut drawn, self.random);
         let arguments = drawn.arguments.clone();
         let world = self.port.world();
@@ -116,15 +137,15 @@ impl<P: Around> Drive<'_, P> {
     }
 
     /// Draws the options of a task, with a context if the seed has any and it needs nothing else.
-    fn draw_options(&mut self, now: u64) -> Option<TaskOptions> {
+    fn draw_options(&mut self, submitter: Option<usize>, now: u64) -> Option<TaskOptions> {
         let options = self.plan.draw_options(self.random, now);
-        let named = self.port.world().contexts.named();
-        let is_demanding = options.is_some_and(|options| !options.demand.is_none());
-        if named.is_empty() || is_demanding || !self.random.chance(self.plan.contexts.named) {
+        if options.is_some_and(|options| !options.demand.is_none()) {
             return options;
         }
-        let context = named[self.random.index(named.len())];
-        Some(TaskOptions { context, ..options.unwrap_or_default() })
+        let contexts = &self.plan.contexts;
+        let context = self.port.draw_context(self.core, submitter, contexts, self.random);
+        let named = |context| TaskOptions { context, ..options.unwrap_or_default() };
+        context.map(named).or(options)
     }
 
     /// The parents of the program's next task: of its own tasks, those that it can still name.
@@ -177,8 +198,8 @@ impl<P: Around> Drive<'_, P> {
                 self.core.waiting(slot, task, on, now, self.port);
             }
             Message::Request(parent, number) => {
-                let depth = world.ledger[number].depth;
-                let child = self.submit(Origin::Nested { slot, parent }, depth + 1, Vec::new());
+                let child =
+                    self.submit((Origin::Nested { slot, parent }, Some(number)), Vec::new());
                 let stack = &mut self.port.world().workers[place].stack;
                 if let Some(frame) = stack.iter_mut().find(|one| one.record.number == number) {
                     frame.requested -= 1;

@@ -213,7 +213,7 @@ impl Simulation {
             return true;
         }
         let parents = self.drive().draw_parents();
-        let number = self.drive().submit(Origin::External, 0, parents);
+        let number = self.drive().submit((Origin::External, None), parents);
         assert!(number.is_ok(), "what is admitted is accepted");
         true
     }

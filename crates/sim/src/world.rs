@@ -1,6 +1,6 @@
 //! The port of the simulation: rings, processes and the ledger of what happened.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gristmill_core::{
     Attempt, Budgets, Config, ContextId, Dispatch, KillReason, Outfit, Payload, Port, Progress,
@@ -89,6 +89,8 @@ pub struct Entry {
     pub demand: Demand,
     /// The context that it runs in, or that of none.
     pub context: ContextId,
+    /// The kinds of contexts that it has heard of, a bit each.
+    pub handles: u32,
     /// The task that submitted it.
     pub submitter: Option<TaskId>,
     /// It can never be sent.
@@ -167,6 +169,8 @@ pub struct World {
     pub memory: Memory,
     /// Tasks whose user code began since this was emptied.
     pub started: Vec<(TaskId, usize)>,
+    /// Tasks of others that were refused: they are yet to hear of it.
+    pub refused: BTreeSet<TaskId>,
     /// All workers are here, so that what becomes of a task is known at once.
     pub is_alone: bool,
     /// Which engine's it is, see [`Entry::owner`].
@@ -195,6 +199,7 @@ impl World {
             ring_max,
             memory,
             started: Vec::new(),
+            refused: BTreeSet::new(),
             is_alone: true,
             engine: 0,
             is_ending: false,
@@ -336,8 +341,10 @@ impl Port for World {
 
     fn retire(&mut self, slot: SlotId) {
         let is_ending = self.is_ending;
-        let is_refused =
-            |frame: &Frame| self.ledger[frame.record.number].status == Some(Status::Refused);
+        let is_refused = |frame: &Frame| {
+            let Record { number, task, .. } = frame.record;
+            self.ledger[number].status == Some(Status::Refused) || self.refused.contains(&task)
+        };
         let worker = &self.workers[usize::from(slot.0)];
         let is_idle = worker.is_up && worker.stack.iter().all(is_refused);
         assert!(is_idle || is_ending, "an idle worker is asked to leave");

@@ -3,7 +3,8 @@
 //! A message is bytes, cut into as many records as it needs: a record's body begins with a word that holds the size of
 //! its part in the low half and, in the high half, 1 if the message goes on in the next record of that kind.
 
-use crate::{Demand, FrameError, TaskId};
+use crate::peer::{ContextTerms, MessageKind, Messages};
+use crate::{ContextId, Demand, FrameError, TaskId};
 
 /// What a task asks for, besides its call. Times are nanoseconds; `u64::MAX` is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,9 +21,11 @@ pub struct NestedOptions {
     pub priority: i32,
     /// What it needs besides a worker.
     pub demand: Demand,
+    /// The number of the context that it runs in; 0 is none.
+    pub context: ContextId,
 }
 
-/// Something that the running task asks for. Tickets and functions are numbers of the worker's own choice.
+/// Something that the running task asks for. Tickets, functions and contexts are numbers of the worker's own choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NestedRequest<'a> {
     /// From now on `function` stands for this.
@@ -38,6 +41,14 @@ pub enum NestedRequest<'a> {
     Forget {
         /// The number.
         function: u32,
+    },
+    /// From now on a context's number stands for this; of a context that was set up elsewhere the worker may know the key
+    /// alone, which the setup begins with.
+    DefineContext(ContextTerms<'a>),
+    /// The number of a context will not be used any more.
+    ForgetContext {
+        /// The number.
+        context: ContextId,
     },
     /// A call to be run.
     Submit {
@@ -159,6 +170,8 @@ mod request {
     pub const SUBMIT: u32 = 3;
     pub const RELEASE: u32 = 4;
     pub const CANCEL: u32 = 5;
+    pub const DEFINE_CONTEXT: u32 = 6;
+    pub const FORGET_CONTEXT: u32 = 7;
 }
 
 impl<'a> NestedRequest<'a> {
@@ -177,6 +190,16 @@ impl<'a> NestedRequest<'a> {
             }
             Self::Forget { function } => {
                 [request::FORGET, *function].into_iter().for_each(word);
+            }
+            Self::DefineContext(terms) => {
+                word(request::DEFINE_CONTEXT);
+                // Padded by its own size.
+                let mut message = Vec::with_capacity(64 + terms.setup.len());
+                terms.write(&mut message);
+                out.append(&mut message);
+            }
+            Self::ForgetContext { context } => {
+                [request::FORGET_CONTEXT, context.0].into_iter().for_each(word);
             }
             Self::Submit { ticket, parent, function, options, arguments, payload } => {
                 [request::SUBMIT, *ticket, *function, arguments.len() as u32]
@@ -214,6 +237,8 @@ impl<'a> NestedRequest<'a> {
                 Self::Define { function, name, definition: reader.0 }
             }
             request::FORGET => Self::Forget { function: reader.u32()? },
+            request::DEFINE_CONTEXT => Self::DefineContext(read_terms(reader.0)?),
+            request::FORGET_CONTEXT => Self::ForgetContext { context: ContextId(reader.u32()?) },
             request::SUBMIT => {
                 let (ticket, function) = (reader.u32()?, reader.u32()?);
                 let arguments = reader.numbers()?;
@@ -245,6 +270,7 @@ impl NestedOptions {
         for word in self.demand.words() {
             out.extend_from_slice(&word.to_le_bytes());
         }
+        out.extend_from_slice(&self.context.0.to_le_bytes());
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, FrameError> {
@@ -255,8 +281,19 @@ impl NestedOptions {
             budgets: [reader.u16()?, reader.u16()?, reader.u16()?],
             priority: reader.u32()?.cast_signed(),
             demand: Demand::from_words([reader.u64()?, reader.u64()?]),
+            context: ContextId(reader.u32()?),
         })
     }
+}
+
+/// What a context is: told as engines tell each other.
+fn read_terms(bytes: &[u8]) -> Result<ContextTerms<'_>, FrameError> {
+    let truncated = FrameError::Truncated { needed: 8, found: bytes.len() };
+    let (kind, body) = Messages::new(bytes).next().ok_or(truncated)??;
+    if kind != MessageKind::DefineContext {
+        return Err(FrameError::UnknownKind(kind as u8));
+    }
+    ContextTerms::read(body)
 }
 
 /// Reads values off the front.
@@ -305,6 +342,7 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peer::Files;
     use proptest::prelude::*;
 
     fn encoded(request: &NestedRequest<'_>) -> Vec<u8> {
@@ -322,6 +360,7 @@ mod tests {
             budgets: [4, 5, 6],
             priority: -1,
             demand: Demand { cores: 2, gpus: 1000, memory: 9 },
+            context: ContextId(12),
         };
         let request = NestedRequest::Submit {
             ticket: 7,
@@ -334,8 +373,8 @@ mod tests {
         let golden = [
             3, 0, 0, 0, 7, 0, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0, 11, 0, 0, 0, 8, 0, 0, 0, 9, 0, 0, 0,
             1, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 4, 0, 5, 0,
-            6, 0, 255, 255, 255, 255, 2, 0, 0, 0, 0xe8, 3, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, b'x',
-            b'y',
+            6, 0, 255, 255, 255, 255, 2, 0, 0, 0, 0xe8, 3, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 12, 0, 0,
+            0, b'x', b'y',
         ];
         assert_eq!(encoded(&request), golden);
         assert_eq!(NestedRequest::decode(&golden), Ok(request));
@@ -343,9 +382,21 @@ mod tests {
 
     #[test]
     fn every_request_and_reply_decodes_to_itself() {
+        let terms = ContextTerms {
+            context: ContextId(9),
+            workers_max: 1,
+            is_fork_safe: true,
+            linger_ns: u64::MAX,
+            demand: Demand { cores: 2, gpus: 500, memory: 1 },
+            name: b"model",
+            setup: b"sixteen bytes of a key, and what it stands for",
+            files: Files::default(),
+        };
         let requests = [
             NestedRequest::Define { function: 1, name: "f", definition: b"N" },
             NestedRequest::Forget { function: 1 },
+            NestedRequest::DefineContext(terms),
+            NestedRequest::ForgetContext { context: ContextId(9) },
             NestedRequest::Release { tickets: vec![1, 2, 3] },
             NestedRequest::Cancel { ticket: 4, grace_ns: Some(5) },
             NestedRequest::Cancel { ticket: 4, grace_ns: None },
@@ -363,10 +414,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_decode_or_are_refused(bytes: Vec<u8>, kind in 0u8..8) {
+        fn any_bytes_decode_or_are_refused(bytes: Vec<u8>, kind in 0u8..9, message: bool) {
             let mut bytes = bytes;
             if bytes.len() > 4 {
                 bytes[..4].copy_from_slice(&[kind, 0, 0, 0]);
+            }
+            if message && bytes.len() > 12 {
+                bytes[4..12].copy_from_slice(&[40, 0, 0, 0, MessageKind::DefineContext as u8, 0, 0, 0]);
             }
             let _ = NestedReply::decode(&bytes);
             if let Ok(request) = NestedRequest::decode(&bytes) {

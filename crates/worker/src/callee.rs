@@ -1,6 +1,6 @@
 //! What a worker calls: the seam between the loop here and Python (or native) functions above.
 
-use gristmill_wire::{Equipment, FunctionId, ParentEntry, SlotId, Verdict};
+use gristmill_wire::{ContextId, Equipment, FunctionId, ParentEntry, SlotId, Verdict};
 
 /// One task, copied out of the ring.
 #[derive(Debug)]
@@ -87,10 +87,27 @@ pub trait Callee {
         let _ = ticket;
     }
 
-    /// Tickets that nobody holds any more, if they are `at_least` so many; none otherwise.
-    fn take_dropped(&self, at_least: usize) -> Vec<u32> {
+    /// What nobody holds any more, if that is `at_least` so much; nothing otherwise.
+    fn take_dropped(&self, at_least: usize) -> Dropped {
         let _ = at_least;
-        Vec::new()
+        Dropped::default()
+    }
+}
+
+/// Numbers that nothing stands for any more.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Dropped {
+    /// Of tasks that tasks submitted.
+    pub tickets: Vec<u32>,
+    /// Of contexts that those named.
+    pub contexts: Vec<ContextId>,
+}
+
+impl Dropped {
+    /// How many they are.
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        self.tickets.len() + self.contexts.len()
     }
 }
 

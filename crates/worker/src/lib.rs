@@ -19,7 +19,7 @@ mod running;
 mod stamps;
 mod tickets;
 
-pub use callee::{Call, Callee, ParentList, REPLY_MAX, Reply};
+pub use callee::{Call, Callee, Dropped, ParentList, REPLY_MAX, Reply};
 pub use gristmill_shm::Window;
 pub use nested::{WaitEnd, WaitMode};
 pub use run::{Worker, WorkerEnd, WorkerOptions};

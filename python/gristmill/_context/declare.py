@@ -12,19 +12,19 @@ import weakref
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from gristmill import _functions, _resources, _world
+from gristmill import _functions, _native, _resources, _world
 from gristmill._context import arguments, held, packages
 from gristmill._context import files as _files
 from gristmill._context.account import ContextEquipment, ContextReport
 from gristmill._context.distribution import pack_for
-from gristmill._errors import ContextError, UnpicklableError
+from gristmill._errors import ContextError, ResourceError, UnpicklableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from gristmill import _native
     from gristmill._executor import Executor
     from gristmill._images.opening import Opened
+    from gristmill._nested import NestedExecutor
 
 #: The environment of a context whose nodes get what they lack of the caller's.
 AUTO = "auto"
@@ -37,6 +37,8 @@ _WORKERS_MAX = 2**16 - 1
 
 #: Contexts of this process by key: one that comes back is the one that left.
 _known: weakref.WeakValueDictionary[bytes, Context] = weakref.WeakValueDictionary()
+#: What a task needs that asks for nothing.
+_NO_NEEDS = _resources.demand(1, 0, None)
 #: How many contexts each module has made so far.
 _made: dict[str, int] = {}
 
@@ -179,9 +181,9 @@ class Context:
         self._file: Opened | None = None
         self._objects: dict[str, Any] | None = None
         self._local: held.Held | None = None
-        self._uses: weakref.WeakKeyDictionary[Executor, _native.ContextUse] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._uses: weakref.WeakKeyDictionary[
+            Executor | NestedExecutor, _native.ContextUse | _native.NestedContext
+        ] = weakref.WeakKeyDictionary()
 
     # What functions get
 
@@ -210,7 +212,10 @@ class Context:
     # Tasks
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Runs ``fn(*args, **kwargs)`` in this context, in the living executor that was made last; gives its future."""
+        """Runs ``fn(*args, **kwargs)`` in this context, in the living executor that was made last; gives its future.
+
+        In a task that has made none that is the one that runs it.
+        """
         return self._options().submit(fn, *args, **kwargs)
 
     def map(self, fn: Callable[..., Any], /, *iterables: Any, **options: Any) -> Any:
@@ -218,21 +223,18 @@ class Context:
         return self._options().map(fn, *iterables, **options)
 
     def _options(self) -> Any:
-        from gristmill import _executor
-
-        executor = _executor.newest()
+        executor = _current()
         if executor is None:
             raise ValueError("there is no executor: make one first, in which the call is to run")
         return executor.options(context=self)
 
     def report(self, executor: Executor | None = None) -> ContextReport | None:
-        """What the context cost in an executor, and was good for; ``None`` if it was not used there.
+        """What the context cost in an executor, and was good for; ``None`` if it was not used there, and inside tasks.
 
         :param executor: the living one that was made last if not given.
         """
-        from gristmill import _executor
-
-        use = self._uses.get(executor or _executor.newest())  # type: ignore[arg-type]
+        where = executor or _current()
+        use = None if where is None else self._uses.get(where)
         report = None if use is None else use.report()
         if report is None:
             return None
@@ -328,18 +330,45 @@ class Context:
             }
         )
 
-    def _use(self, executor: Executor) -> _native.ContextUse:
-        """Called by the engine with the first task that names the context."""
+    def _use(self, executor: Executor | NestedExecutor) -> Any:
+        """Called with the first task that names the context: by the engine, and inside tasks."""
         use = self._uses.get(executor)
         if use is None:
-            description, parcel = pack_for(executor, self)
-            workers = self.slots or _WORKERS_MAX
-            terms = (workers, self.fork, self.keep, self._demand)
-            use = executor._define_context(self.name, description, terms, parcel)
-            self._uses[executor] = use
+            use = self._uses[executor] = self._define(executor)
         return use
 
+    def _define(
+        self, executor: Executor | NestedExecutor
+    ) -> _native.ContextUse | _native.NestedContext:
+        if not isinstance(executor, _native.Engine):
+            # What this worker has, or has heard of, whoever runs its tasks knows.
+            known = held.key_of(self) or (None if self._is_whole else self.key)
+            if known is not None:
+                return executor._define_context(self.name, known, (1, True, None, _NO_NEEDS))
+        elif not self._is_whole:
+            raise ContextError(
+                f"context {self.name!r} was made in a task, which has told no more than its name: tasks of that task "
+                "can name it, not those of this program"
+            )
+        terms = (self.slots or _WORKERS_MAX, self.fork, self.keep, self._demand)
+        if not isinstance(executor, _native.Engine):
+            return executor._define_context(self.name, self.description, terms)
+        description, parcel = pack_for(executor, self)
+        return executor._define_context(self.name, description, terms, parcel)
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether it was made in this process, which knows how it is set up."""
+        return hasattr(self, "setup")
+
+    def _announce(self) -> None:
+        """Tells whoever runs tasks of this process what a pickle names by its key alone: tasks may name it, too."""
+        if self._is_whole:
+            for executor in _running():
+                self._use(executor)
+
     def __reduce__(self) -> Any:
+        self._announce()
         return arrive, (self.key, self.name, self._place)
 
     def __repr__(self) -> str:
@@ -356,6 +385,45 @@ def arrive(key: bytes, name: str, place: tuple[str, int]) -> Context:
         context._key = key
         _known[key] = context
     return context
+
+
+def check_named(context: object, needs: tuple[int, int, int]) -> None:
+    """Raises ``TypeError`` for what is no context, ``ResourceError`` where a task in one needs more than a worker."""
+    if not isinstance(context, Context):
+        raise TypeError(f"context must be a gristmill.Context, not {context!r}")
+    if needs != _NO_NEEDS:
+        raise ResourceError(
+            f"a task in context {context.name!r} has what its context's workers have: it cannot ask for cores, GPUs or "
+            "memory of its own"
+        )
+
+
+def _current() -> Executor | NestedExecutor | None:
+    """The living executor that was made last; in a task that has made none the one that runs it."""
+    module = sys.modules.get("gristmill._executor")
+    newest: Executor | None = None if module is None else module.newest()
+    return newest if newest is not None else _around()
+
+
+def _running() -> list[Executor | NestedExecutor]:
+    """The executors of this process whose engines run, and the one that runs this process's task."""
+    module = sys.modules.get("gristmill._executor")
+    living = [] if module is None else [one for one in module._living if one._has_started()]
+    around = _around()
+    return living if around is None else [*living, around]
+
+
+def _around() -> NestedExecutor | None:
+    """The executor that runs this thread's task, if it runs one."""
+    if "GRISTMILL_WORKER" not in os.environ:
+        return None
+    try:
+        _native.nested_check()
+    except RuntimeError:
+        return None
+    from gristmill import _nested
+
+    return _nested._executor
 
 
 def _name_of(setup: Any) -> str:

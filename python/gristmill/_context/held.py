@@ -137,6 +137,11 @@ def objects_of(context: Context) -> dict[str, Any]:
     )
 
 
+def key_of(context: Context) -> bytes | None:
+    """The key of a context if it is the one of this worker, whose engine knows it by that."""
+    return _held.key if _held is not None and _is_same(context, _held) else None
+
+
 def _is_same(context: Context, other: Held) -> bool:
     """Whether that is the one: by its key, or, where a module made it again in this process, by its place there."""
     if context._place == other.place and context._place[0] != "__main__":

@@ -10,7 +10,7 @@ use gristmill_wire::{FunctionId, IdHasher};
 
 /// What the definitions of one peer may take, bytes: a thousand functions that hold a megabyte each, or a million fresh
 /// ones.
-pub(super) const DEFINITIONS_MAX: usize = 1 << 30;
+pub const DEFINITIONS_MAX: usize = 1 << 30;
 /// What a definition takes besides its bytes and its name, about.
 const ENTRY_SIZE: usize = 256;
 

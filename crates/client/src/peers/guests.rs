@@ -7,7 +7,9 @@ use gristmill_core::{
 use gristmill_wire::peer::{
     AnswerMessage, Control, EndKind, LossFrame, ParentResult, Parted, TaskLimits, TaskMessage,
 };
-use gristmill_wire::{Attempt, BlobName, Epoch, FunctionId, PeerId, SlotId, Span, TaskId};
+use gristmill_wire::{
+    Attempt, BlobName, ContextId, Epoch, FunctionId, PeerId, SlotId, Span, TaskId,
+};
 
 use super::answers::cause_word;
 use super::contexts::ContextWork;
@@ -111,15 +113,20 @@ pub(super) trait GuestWork: LinkHome {
         }
         let function = self.port().peer_function(peer, message.function);
         let function = function.ok_or(LinkError::Undefined(message.function))?;
-        if let Some(limits) = &mut message.limits {
-            limits.context = self.context_of(peer, limits.context)?;
+        let named = message.limits.map_or(ContextId(0), |limits| limits.context);
+        let context = self.take_named(peer, named)?;
+        if let (Some(limits), Some(context)) = (&mut message.limits, context) {
+            limits.context = context;
         }
         let place = self.parts().guests.reserve();
-        let accepted = if self.guests().is_draining {
+        let accepted = if self.guests().is_draining || context.is_none() {
             None
         } else {
             self.accept_guest(peer, &message, (function, place), now)
         };
+        if let Some(context) = context.filter(|_| named.own().is_some()) {
+            self.release_context(context, now);
+        }
         let ours = accepted.unwrap_or(NO_TASK);
         let guest = Guest { peer, epoch, theirs, attempt, ours, may_stay: message.may_stay };
         self.parts().guests.entries[place as usize] = Some(guest);
@@ -399,23 +406,27 @@ fn end_of(has_started: bool, outcome: Option<&Outcome<'_>>) -> (EndKind, Option<
         }
         Some(Outcome::Cancelled) if has_started => EndKind::Stopped,
         // The engine here is given up, and with it what runs.
-        Some(Outcome::Poisoned(reason)) if has_started => {
-            let frame = LossFrame {
-                cause: cause_word(LossCause::Node).0,
-                number: 0,
-                pid: 0,
-                slot: SlotId(0),
-                epoch: Epoch(0),
-                oom: false,
-                is_bystander: false,
-                detail: (*reason).to_owned(),
-            };
-            return (EndKind::Lost, Some(frame));
-        }
+        Some(Outcome::Poisoned(reason)) if has_started => return given_up(reason),
+        Some(Outcome::StartFailed(failure)) if has_started => return given_up(&failure.text),
         // Taken back, or the engine here can run nothing any more: somebody else may.
         _ => EndKind::Unstarted,
     };
     (kind, None)
+}
+
+/// What becomes of a task that may have begun where nothing goes on.
+fn given_up(reason: &str) -> (EndKind, Option<LossFrame>) {
+    let frame = LossFrame {
+        cause: cause_word(LossCause::Node).0,
+        number: 0,
+        pid: 0,
+        slot: SlotId(0),
+        epoch: Epoch(0),
+        oom: false,
+        is_bystander: false,
+        detail: reason.to_owned(),
+    };
+    (EndKind::Lost, Some(frame))
 }
 
 /// The options of a peer's task. Its budgets are its owner's, who counts every attempt: it is run once here, whatever

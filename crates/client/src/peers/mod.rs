@@ -34,7 +34,8 @@ mod service;
 mod trouble;
 mod upkeep;
 
-pub use contexts::ContextTelling;
+pub use contexts::{CONTEXT_SIZE, ContextTelling};
+pub use definitions::DEFINITIONS_MAX;
 pub use dials::{Dials, Redial};
 pub use disagreement::disagreement;
 pub use door::{DepartedNode, Door, DoorOptions, Told};

@@ -2,7 +2,7 @@
 
 use gristmill_core::{Errand, Payload, PayloadRef, Sent};
 use gristmill_wire::peer::{Control, Definition, ParentResult, Parted, TaskLimits, TaskMessage};
-use gristmill_wire::{BlobName, FunctionId, PeerId, SlotId};
+use gristmill_wire::{BlobName, ContextId, FunctionId, PeerId, SlotId};
 
 use super::contexts::ContextTelling;
 use super::home::{LinkPort, PayloadStore};
@@ -49,7 +49,7 @@ fn put_bundle(bundle: &Bundle, name: impl Fn(usize) -> Option<BlobName>, out: &m
     }
 }
 
-fn limits(errand: &Errand<'_>, now: u64) -> Option<TaskLimits> {
+fn limits(errand: &Errand<'_>, context: ContextId, now: u64) -> Option<TaskLimits> {
     let extension = errand.task.extension;
     let is_timeless = errand.deadline_ns.is_none() && errand.timeout_ns.is_none();
     if is_timeless && extension.is_none() && errand.demand.is_none() {
@@ -60,7 +60,7 @@ fn limits(errand: &Errand<'_>, now: u64) -> Option<TaskLimits> {
         timeout_ns: errand.timeout_ns.unwrap_or(u64::MAX),
         grace_ns: errand.grace_ns,
         priority: extension.map_or(0, |extension| extension.priority),
-        context: extension.map_or_else(Default::default, |extension| extension.context),
+        context,
         demand: errand.demand,
     })
 }
@@ -75,9 +75,12 @@ pub trait Sending: LinkPort {
             link.is_held = true;
             return Sent::Full;
         }
-        if let Some(extension) = errand.task.extension {
-            self.tell_context(peer, extension.context);
+        self.tell_new_contexts(peer);
+        if let Some(from) = errand.from {
+            self.tell_contexts_of(peer, from);
         }
+        let named = errand.task.extension.map_or(ContextId(0), |extension| extension.context);
+        let context = self.name_context(peer, named);
         let (links, functions, store) = self.writing();
         let Some(link) = links.get_mut(peer) else { return Sent::Full };
         if !functions.is_told(errand.task.function, told_place(peer)) {
@@ -97,7 +100,7 @@ pub trait Sending: LinkPort {
         TaskMessage::write(
             &mut link.out,
             name,
-            limits(errand, now).as_ref(),
+            limits(errand, context, now).as_ref(),
             (parent_count, errand.may_stay),
             |out| {
                 for (parent, attempt, result) in errand.parents.clone() {

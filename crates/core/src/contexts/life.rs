@@ -14,7 +14,8 @@ use crate::stats::ContextStats;
 use crate::{Core, NONE, StartFailure};
 
 impl Core {
-    /// Makes a context known: tasks may name it. One that is known keeps what it has; gives whether it is new.
+    /// Makes a context known: tasks may name it. One that is known keeps what it has, and is not forgotten any more; gives
+    /// whether it is new.
     ///
     /// # Panics
     /// It is the number of none.
@@ -36,7 +37,9 @@ impl Core {
             stats: ContextStats::default(),
         };
         let count = self.contexts.table.len();
-        self.contexts.table.entry(context).or_insert_with(new);
+        let one = self.contexts.table.entry(context).or_insert_with(new);
+        let was_forgotten = std::mem::take(&mut one.is_forgotten);
+        self.contexts.forgotten -= u32::from(was_forgotten);
         self.contexts.table.len() > count
     }
 
@@ -109,12 +112,21 @@ impl Core {
         Some(ContextStats { workers, running, waiting: one.queue.len().into(), ..one.stats })
     }
 
-    /// A worker with a context has run calls.
-    pub(crate) fn context_ran(&mut self, context: ContextId, calls: u64, ticks: u64) {
-        if let Some(one) = self.contexts.table.get_mut(&context) {
-            one.starts.bear_fruit();
-            one.stats.calls += calls;
-            one.stats.busy_ticks += ticks;
+    /// A worker with a context has run calls, for so many ticks; of a task that a task here submitted.
+    pub(crate) fn context_ran(
+        &mut self,
+        context: ContextId,
+        (calls, ticks): (u64, u64),
+        is_nested: bool,
+    ) {
+        let Some(one) = self.contexts.table.get_mut(&context) else { return };
+        one.starts.bear_fruit();
+        one.stats.calls += calls;
+        one.stats.busy_ticks += ticks;
+        if is_nested {
+            one.stats.nested_calls += calls;
+            one.stats.nested_ticks += ticks;
+            self.contexts.changes += 1;
         }
     }
 
@@ -125,7 +137,7 @@ impl Core {
             return;
         }
         let context = self.extras[extra].context;
-        self.context_ran(context, self.calls(index).into(), ticks);
+        self.context_ran(context, (self.calls(index).into(), ticks), false);
         if let Some(one) = self.contexts.table.get_mut(&context) {
             // It was another peer that could not have it.
             one.failure = None;
@@ -142,16 +154,17 @@ impl Core {
         }
     }
 
-    /// Changes whenever a worker has come up with a context.
+    /// Changes whenever a worker has come up with a context, or has run a task there that a task submitted: whoever told this
+    /// engine of the context knows neither.
     #[must_use]
     pub const fn context_changes(&self) -> u64 {
         self.contexts.changes
     }
 
-    /// Nobody could have a context at a peer.
+    /// Nobody could have a context at a peer. With workers of its own an engine has tried, or will, whether they can.
     pub(crate) fn context_failed_elsewhere(&mut self, index: u32, failure: &Arc<StartFailure>) {
         let extra = self.tasks[index].extra;
-        if extra == NONE {
+        if extra == NONE || self.config.workers > 0 {
             return;
         }
         if let Some(one) = self.contexts.table.get_mut(&self.extras[extra].context) {

@@ -93,7 +93,7 @@ pub(crate) struct Contexts {
     unneeded: Vec<ContextId>,
     /// Those that no task will name any more, and that some task still needs.
     forgotten: u32,
-    /// Workers that came up with a context.
+    /// Workers that came up with a context, and calls that nobody elsewhere counts.
     changes: u64,
 }
 

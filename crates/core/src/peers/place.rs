@@ -6,6 +6,7 @@ use super::balance::LOOKS_MAX;
 use super::levels::Level;
 use super::table::peer_id;
 use crate::contexts::PLAIN;
+use crate::options::NO_PEER;
 use crate::place::Placed;
 use crate::port::{Dispatch, Parents, Port, Sent};
 use crate::task::State;
@@ -28,6 +29,8 @@ pub struct Errand<'a> {
     pub demand: Demand,
     /// Its result may stay with the peer until it is asked for.
     pub may_stay: bool,
+    /// The peer whose task it is; none: it is this engine's own.
+    pub from: Option<PeerId>,
 }
 
 /// The results that a task's arguments name, in order: their values, or `None` for one that the peer itself will have.
@@ -205,6 +208,7 @@ impl Core {
                 grace_ns,
                 demand: Demand::NONE,
                 may_stay,
+                from: None,
             };
         }
         let (extension, flags) = self.extension(usize::MAX, task.extra);
@@ -218,6 +222,7 @@ impl Core {
             grace_ns: extra.grace_ns,
             demand: extra.demand,
             may_stay,
+            from: (extra.from != NO_PEER).then_some(PeerId(extra.from)),
         }
     }
 

@@ -649,6 +649,35 @@ fn what_the_first_worker_of_a_context_comes_for_is_not_given_back() {
 }
 
 #[test]
+fn a_forgotten_context_that_is_defined_again_goes_on_with_what_it_has() {
+    let mut engine = with_contexts(1);
+    let first = submit_in(&mut engine, MODEL);
+    settle(&mut engine);
+    engine.core.forget_context(MODEL, engine.now, &mut engine.port);
+    define(&mut engine, MODEL);
+    let second = submit_in(&mut engine, MODEL);
+    let _outcome = engine.answer(first, Returned);
+    assert!(engine.port.retired.is_empty() && engine.is_sent(second));
+    engine.core.forget_context(MODEL, engine.now, &mut engine.port);
+    let _outcome = engine.answer(second, Returned);
+    assert_eq!(engine.port.retired.len(), 1, "that was its last task");
+}
+
+#[test]
+fn calls_of_tasks_that_tasks_submitted_are_counted_by_themselves() {
+    let mut engine = with_contexts(2);
+    let parent = submit_in(&mut engine, MODEL);
+    settle(&mut engine);
+    engine.start(parent);
+    let child = child_of(&mut engine, parent, MODEL);
+    let before = engine.core.context_changes();
+    run_all(&mut engine, &[child, parent]);
+    let stats = engine.core.context_stats(MODEL).unwrap();
+    assert_eq!((stats.calls, stats.nested_calls), (2, 1));
+    assert!(engine.core.context_changes() > before, "whoever told of the context is to hear of it");
+}
+
+#[test]
 fn what_waits_for_a_core_begins_when_the_last_worker_of_a_forgotten_context_leaves() {
     let config = Config { workers: 2, cores: 2, spare_max: 0, ..Config::default() };
     let mut engine = engine_with(config);

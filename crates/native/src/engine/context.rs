@@ -89,6 +89,11 @@ fn seconds(ns: u64) -> f64 {
 
 #[pymethods]
 impl Engine {
+    /// Whether tasks were submitted, or have been: the engine has been started.
+    fn _has_started(&self) -> bool {
+        self.client().is_some()
+    }
+
     /// Makes a context known; called by `gristmill.Context`, with how many workers may have it, whether forks of one are safe,
     /// for how many seconds it is kept while nobody uses it, and what each of those has: places, thousandths of a GPU, bytes
     /// of memory. `files` are what nodes are to have: digests and paths. Raises `ResourceError` if no worker here could

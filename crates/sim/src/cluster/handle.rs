@@ -16,6 +16,8 @@ use super::network::Air;
 use super::plan::ClusterPlan;
 use super::shared::Shared;
 use super::wires::SimGate;
+use crate::contexts::Contexts;
+use crate::random::Random;
 use crate::world::World;
 
 /// A worker may begin so long after its lease is over: until its agent has looked.
@@ -64,7 +66,8 @@ impl Handle {
         let mut memory = plan.base.memory();
         memory.blobs = blobs;
         let world = World::new(&config, plan.base.ring_max, memory);
-        let world = World { is_alone: false, engine: number, ..world };
+        let contexts = Contexts::of_engine(Random::new(0x5e70 + number as u64));
+        let world = World { is_alone: false, engine: number, contexts, ..world };
         let mut links = Links::new(None, !is_client);
         links.sizes = plan.sizes;
         let workers = usize::from(config.workers);
@@ -88,6 +91,7 @@ impl Handle {
         };
         handle.with(|engine| {
             engine.lanes.plan = plan.blobs;
+            engine.lanes.kinds.clone_from(&plan.kinds);
             if is_client {
                 let define =
                     |number: u64| engine.lanes.functions.define(&number.to_le_bytes(), "f");

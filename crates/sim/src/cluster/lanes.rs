@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gristmill_client::{Contexts, Functions, LinkPort, Links, PayloadStore};
-use gristmill_core::{Attempt, FunctionId, Payload, PayloadRef, PeerId, TaskId};
+use gristmill_core::{Attempt, ContextId, FunctionId, Payload, PayloadRef, PeerId, TaskId};
 use gristmill_sync::clock::TickScale;
 use gristmill_wire::BlobName;
 use gristmill_wire::peer::{Part, Parted};
 
 use super::blobs::BlobPlan;
 use super::network::{Air, look};
+use crate::contexts::Known;
 use crate::memory::Memory;
 use crate::world::{Placement, World};
 
@@ -18,7 +19,14 @@ pub(crate) struct Lanes {
     pub world: World,
     pub links: Links,
     pub functions: Functions,
-    contexts: Contexts,
+    pub contexts: Contexts,
+    /// What contexts there are, by kind, and the numbers of those that are told of here.
+    pub kinds: Vec<Known>,
+    pub held: BTreeMap<usize, ContextId>,
+    /// One that was named by its key, and is in use for the task that was submitted last.
+    pub lent: Option<ContextId>,
+    /// Nobody holds those any more that the program has made.
+    pub has_forgotten: bool,
     /// Tasks of others that are final.
     pub ended: Vec<(TaskId, u64)>,
     /// Final tasks that nobody will ask for.
@@ -127,6 +135,10 @@ impl Lanes {
             links,
             functions: Functions::default(),
             contexts: Contexts::default(),
+            kinds: Vec::new(),
+            held: BTreeMap::new(),
+            lent: None,
+            has_forgotten: false,
             ended: Vec::new(),
             unneeded: Vec::new(),
             freed: Vec::new(),

@@ -17,6 +17,9 @@
 //! the right bytes are where it runs, results that the program sees have theirs, a giver has no more takers than it may,
 //! what nodes say of bytes adds up, and no store, table or block has anything left for tasks that are over.
 //!
+//! Half of the seeds have contexts, which the program and tasks on nodes name: each engine has numbers of its own for them,
+//! and forgets them with their last task.
+//!
 //! Not simulated: peers that lie ([`crate::Siege`] does), bytes on links that are damaged (fuzzing does that), memory that runs out,
 //! threads that interleave within a step.
 
@@ -25,6 +28,7 @@ mod breaks;
 mod channel;
 mod client;
 mod clock;
+mod contexts;
 mod doorway;
 mod engine;
 mod faults;

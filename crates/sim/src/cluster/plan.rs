@@ -8,6 +8,7 @@ use gristmill_wire::peer::Ask;
 
 use super::blobs::BlobPlan;
 use super::network::Weather;
+use crate::contexts::Known;
 use crate::equipment::Room;
 use crate::plan::{Plan, pick};
 use crate::random::Random;
@@ -45,6 +46,8 @@ pub(crate) struct ClusterPlan {
     pub client_dies: bool,
     /// Large parts of payloads; none: there are no such.
     pub blobs: Option<BlobPlan>,
+    /// The contexts that tasks may name.
+    pub kinds: Vec<Known>,
 }
 
 impl ClusterPlan {
@@ -117,6 +120,7 @@ impl ClusterPlan {
             fault_rate: pick(random, &[1, 5, 20]),
             client_dies: random.chance(8),
             blobs: None,
+            kinds: Vec::new(),
         }
     }
 

@@ -2,12 +2,13 @@
 
 use gristmill_client::{BlobPort, Sending, is_guest};
 use gristmill_core::{
-    Attempt, ContextId, Dispatch, Errand, FunctionId, Holders, KillReason, Outfit, Payload, PeerId,
-    Port, Progress, Sent, SlotId, Status, TakeBack, TaskId,
+    Attempt, ContextId, Core, Dispatch, Errand, FunctionId, Holders, KillReason, Outfit, Payload,
+    PeerId, Port, Progress, Sent, SlotId, Status, TakeBack, TaskId,
 };
 use gristmill_wire::peer::Control;
 
 use super::lanes::Lanes;
+use crate::contexts::ContextPlan;
 use crate::drive::Around;
 use crate::memory::number_of;
 use crate::random::Random;
@@ -40,6 +41,20 @@ impl Around for Lanes {
         let function = self.program[place];
         self.functions.use_again(function);
         (function, handle(function, number))
+    }
+
+    fn draw_context(
+        &mut self,
+        core: &mut Core,
+        submitter: Option<usize>,
+        plan: &ContextPlan,
+        random: &mut Random,
+    ) -> Option<ContextId> {
+        self.name_context(core, submitter, plan, random)
+    }
+
+    fn draw_handles(&self, entry: &mut Entry, submitter: Option<usize>) {
+        entry.handles = self.handles(submitter);
     }
 
     fn draw_parts(&mut self, entry: &mut Entry, random: &mut Random) {
@@ -95,7 +110,12 @@ impl Port for Lanes {
     }
 
     fn spawn(&mut self, slot: SlotId, context: ContextId, outfit: Outfit) {
+        self.learn_context(context);
         self.world.spawn(slot, context, outfit);
+    }
+
+    fn context_dropped(&mut self, context: ContextId) {
+        self.drop_context(context);
     }
 
     fn retire(&mut self, slot: SlotId) {
@@ -148,6 +168,9 @@ impl Port for Lanes {
             self.freed.push(split(handle).0);
         }
         if is_guest(handle) {
+            if status == Status::Refused {
+                self.world.refused.insert(task);
+            }
             self.ended.push((task, handle));
             return;
         }

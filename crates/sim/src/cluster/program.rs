@@ -89,7 +89,7 @@ impl Client {
         self.handle.with(|engine| {
             let mut drive = engine.drive(&plan.base, random);
             let parents = drive.draw_parents();
-            let submitted = drive.submit(Origin::External, 0, parents);
+            let submitted = drive.submit((Origin::External, None), parents);
             assert!(submitted.is_ok(), "what is admitted is accepted");
             if engine.tables().is_some() {
                 engine.spread_blobs();

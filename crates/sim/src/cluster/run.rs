@@ -10,6 +10,7 @@ use gristmill_core::Status;
 
 use super::client::Client;
 use super::clock::Clock;
+use super::engine::Engine;
 use super::handle::Handle;
 use super::network::{Air, Network, look};
 use super::node::{Condition, Node};
@@ -65,7 +66,8 @@ impl Cluster {
     pub fn new(seed: u64, with_trace: bool) -> Self {
         let mut random = Random::new(seed ^ 0xc105_7e12);
         let plan = ClusterPlan::draw(&mut random);
-        let plan = Rc::new(plan.with_blobs(&mut Random::new(seed ^ 0xb0b)));
+        let plan = plan.with_blobs(&mut Random::new(seed ^ 0xb0b));
+        let plan = Rc::new(plan.with_contexts(&mut Random::new(seed ^ 0xc0_7e47)));
         let count = plan.nodes.len();
         let shared = Rc::new(RefCell::new(Shared::new(with_trace)));
         let mut network = Network::new(plan.weather, Random::new(random.next()), count);
@@ -143,7 +145,7 @@ impl Cluster {
         let plan = Rc::clone(&self.plan);
         self.log(|| {
             let links = (&plan.joins, &plan.weather, &plan.sizes);
-            format!("{:?}", (&plan.nodes, links, &plan.ask, &plan.blobs))
+            format!("{:?}", (&plan.nodes, links, &plan.ask, &plan.blobs, &plan.kinds))
         });
     }
 
@@ -161,14 +163,28 @@ impl Cluster {
         self.client.release_all();
         self.log(|| "all futures are gone".to_owned());
         while !self.is_at_rest() {
+            self.forget_contexts();
             self.step();
+        }
+    }
+
+    /// Tasks that nobody waits for may have named some again.
+    fn forget_contexts(&self) {
+        self.client.handle.with(Engine::forget_contexts);
+        for node in &self.nodes {
+            let engines = node.engines.borrow();
+            engines
+                .iter()
+                .filter(|one| one.is_alive())
+                .for_each(|one| one.with(Engine::forget_contexts));
         }
     }
 
     fn is_at_rest(&self) -> bool {
         let is_empty = |handle: &Handle| {
             handle.with(|engine| {
-                engine.guests.count() == 0
+                engine.lanes.contexts.count() == 0
+                    && engine.guests.count() == 0
                     && !engine.core.is_recalling()
                     && engine.core.record_count() == 0
                     && engine.lanes.world.memory.block_count() == 0

@@ -1,7 +1,7 @@
 //! What a liar says of contexts.
 
 use gristmill_wire::peer::{ContextState, ContextTerms, Control, Files};
-use gristmill_wire::{ContextId, Demand};
+use gristmill_wire::{ContextId, Demand, Digest};
 
 use super::liar::Choices;
 
@@ -27,7 +27,7 @@ fn define_context(context: ContextId, (workers_max, demand): (u16, Demand), out:
         demand,
         name: b"c",
         setup: b"code",
-        files: Files::of(&[[7; 32]; 2][..usize::from(workers_max % 3)]),
+        files: Files::Named(&[Digest([7; 32]); 2][..usize::from(workers_max % 3)]),
     };
     terms.write(out);
 }

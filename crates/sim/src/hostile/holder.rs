@@ -128,7 +128,11 @@ impl Holder {
         match kind {
             MessageKind::Task => self.take_task(body),
             MessageKind::Piece => self.take_piece(&Piece::read(body).expect("it is one")),
-            MessageKind::Beat | MessageKind::Define | MessageKind::ContextState => {}
+            MessageKind::Beat
+            | MessageKind::Define
+            | MessageKind::DefineContext
+            | MessageKind::ForgetContext
+            | MessageKind::ContextState => {}
             other => {
                 let control = Control::read(other, body).expect("the engine sends messages");
                 match control {

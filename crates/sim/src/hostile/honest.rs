@@ -98,7 +98,11 @@ impl Honest {
                 self.given.push_back((task.task, task.attempt, task.payload.bytes.to_vec()));
             }
             MessageKind::Answer => self.take_answer(body),
-            MessageKind::Beat | MessageKind::Define | MessageKind::ContextState => {}
+            MessageKind::Beat
+            | MessageKind::Define
+            | MessageKind::DefineContext
+            | MessageKind::ForgetContext
+            | MessageKind::ContextState => {}
             other => {
                 let control = Control::read(other, body).expect("the engine sends messages");
                 self.obey(control.expect("nothing else is said to it"));

@@ -25,8 +25,13 @@ pub struct ContextTerms<'a> {
 }
 
 /// What files are called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Files<'a>(&'a [[u8; 32]]);
+#[derive(Debug, Clone, Copy)]
+pub enum Files<'a> {
+    /// As a sender has them.
+    Named(&'a [Digest]),
+    /// As they came.
+    Came(&'a [[u8; 32]]),
+}
 
 impl<'a> Files<'a> {
     /// From names one after the other.
@@ -36,20 +41,55 @@ impl<'a> Files<'a> {
     fn read(bytes: &'a [u8]) -> Result<Self, FrameError> {
         let (digests, rest) = bytes.as_chunks();
         if rest.is_empty() {
-            return Ok(Self(digests));
+            return Ok(Self::Came(digests));
         }
         Err(FrameError::Truncated { needed: bytes.len() - rest.len() + 32, found: bytes.len() })
     }
 
-    /// Those of a sender, as they lie in memory.
-    #[must_use]
-    pub const fn of(digests: &'a [[u8; 32]]) -> Self {
-        Self(digests)
+    /// Appends their names, with the number of bytes in front.
+    fn put(self, out: &mut Vec<u8>) {
+        put_words(out, [self.iter().count() as u64 * 32]);
+        self.iter().for_each(|digest| out.extend_from_slice(&digest.0));
     }
 
     /// The names, in the sender's order.
     pub fn iter(self) -> impl Iterator<Item = Digest> + 'a {
-        self.0.iter().copied().map(Digest)
+        let (named, came) = match self {
+            Self::Named(digests) => (digests, &[][..]),
+            Self::Came(digests) => (&[][..], digests),
+        };
+        named.iter().copied().chain(came.iter().copied().map(Digest))
+    }
+}
+
+impl Default for Files<'_> {
+    fn default() -> Self {
+        Self::Named(&[])
+    }
+}
+
+impl PartialEq for Files<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Files<'_> {}
+
+/// The bit of a context's id in a task that says that it is one of the receiver's own, which the receiver has told of.
+const OF_RECEIVER: u32 = 1 << 31;
+
+impl ContextId {
+    /// How a task names one of the receiver's own contexts.
+    #[must_use]
+    pub const fn of_receiver(self) -> Self {
+        Self(self.0 | OF_RECEIVER)
+    }
+
+    /// Which of the receiver's own contexts it names, if it does.
+    #[must_use]
+    pub const fn own(self) -> Option<Self> {
+        if self.0 & OF_RECEIVER == 0 { None } else { Some(Self(self.0 & !OF_RECEIVER)) }
     }
 }
 
@@ -66,7 +106,7 @@ impl<'a> ContextTerms<'a> {
             put_words(out, [word, self.linger_ns, gpus_and_places, memory]);
             put_bytes(out, self.name);
             put_bytes(out, self.setup);
-            put_bytes(out, self.files.0.as_flattened());
+            self.files.put(out);
         })
     }
 
@@ -106,6 +146,10 @@ pub struct ContextState {
     pub setup_ns: u64,
     /// Memory that the last setup left its process with, bytes.
     pub memory: u64,
+    /// Calls of tasks that were submitted there, not by whoever is told.
+    pub calls: u64,
+    /// How long those took together, nanoseconds.
+    pub busy_ns: u64,
 }
 
 impl ContextState {
@@ -120,6 +164,8 @@ impl ContextState {
                     self.setups,
                     self.setup_ns,
                     self.memory,
+                    self.calls,
+                    self.busy_ns,
                 ],
             );
         })
@@ -131,7 +177,8 @@ impl ContextState {
     /// [`FrameError::Truncated`].
     #[expect(clippy::cast_possible_truncation, reason = "fields of a packed word")]
     pub fn read(body: &[u8]) -> Result<Self, FrameError> {
-        let [first, deployments, setups, setup_ns, memory] = Reader::new(body).words()?;
+        let [first, deployments, setups, setup_ns, memory, calls, busy_ns] =
+            Reader::new(body).words()?;
         Ok(Self {
             context: ContextId(first as u32),
             workers: (first >> 32) as u32,
@@ -139,6 +186,8 @@ impl ContextState {
             setups,
             setup_ns,
             memory,
+            calls,
+            busy_ns,
         })
     }
 }
@@ -159,7 +208,7 @@ mod tests {
             demand: Demand { cores: u16::MAX, gpus: 500, memory: u64::MAX },
             name: b"model",
             setup: b"code",
-            files: Files(&[[1; 32], [2; 32]]),
+            files: Files::Named(&[Digest([1; 32]), Digest([2; 32])]),
         };
         let state = ContextState {
             context: ContextId(7),
@@ -168,6 +217,8 @@ mod tests {
             setups: 3,
             setup_ns: 4,
             memory: 5,
+            calls: 6,
+            busy_ns: 7,
         };
         let mut chunk = Vec::new();
         terms.write(&mut chunk);
@@ -182,6 +233,13 @@ mod tests {
     fn a_name_that_is_cut_off_is_refused() {
         let cut = Files::read(&[7; 63]);
         assert_eq!(cut, Err(FrameError::Truncated { needed: 64, found: 63 }));
+    }
+
+    #[test]
+    fn whose_a_context_is_is_a_part_of_its_name() {
+        let theirs = ContextId(7);
+        assert_eq!((theirs.own(), theirs.of_receiver().own()), (None, Some(theirs)));
+        assert_eq!(theirs.of_receiver(), ContextId(0x8000_0007));
     }
 
     #[test]

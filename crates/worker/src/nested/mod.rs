@@ -6,7 +6,7 @@ use gristmill_shm::BeginError;
 use gristmill_wire::{FrameError, Kind, NestedReply, NestedRequest, TaskId};
 
 pub use self::wait::{WaitEnd, WaitMode};
-use crate::callee::Callee;
+use crate::callee::{Callee, Dropped};
 use crate::run::{Worker, WorkerEnd};
 use crate::tickets::Outcome;
 
@@ -101,12 +101,15 @@ impl<C: Callee> Worker<C> {
         }
     }
 
-    /// Tells the client of tickets that nobody holds any more, if there are `at_least` so many.
+    /// Tells the client of tickets and contexts that nobody holds any more, if there are `at_least` so many.
     ///
     /// # Errors
     /// [`WorkerEnd::Results`].
     pub(crate) fn release_dropped(&self, at_least: usize) -> Result<(), WorkerEnd> {
-        let tickets = self.callee.take_dropped(at_least);
+        let Dropped { tickets, contexts } = self.callee.take_dropped(at_least);
+        for context in contexts {
+            self.request(&NestedRequest::ForgetContext { context })?;
+        }
         if tickets.is_empty() {
             return Ok(());
         }

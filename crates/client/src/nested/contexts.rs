@@ -1,0 +1,134 @@
+//! Contexts that the tasks of a worker name: told by the worker before the first task that does, in full where it has made
+//! them, by their key where it has only heard of them.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use gristmill_wire::peer::ContextTerms;
+use gristmill_wire::{ContextId, SlotId};
+
+use crate::contexts::{ContextDefinition, find_context};
+use crate::inner::Inner;
+use crate::peers::{CONTEXT_SIZE, DEFINITIONS_MAX};
+
+/// What the numbers of one worker stand for.
+#[derive(Debug, Default)]
+pub(super) struct DeskContexts {
+    by_theirs: HashMap<ContextId, Known>,
+    /// What they take together, bytes.
+    size: usize,
+}
+
+#[derive(Debug)]
+struct Known {
+    /// The context here. One that the worker has made is in use; one that it has heard of may be gone when a task names it.
+    ours: Option<ContextId>,
+    /// The key of one that the worker has heard of.
+    key: Option<Box<[u8]>>,
+    name: Box<str>,
+    size: usize,
+}
+
+impl DeskContexts {
+    /// Makes room for a definition of so many bytes; false where it is too much.
+    fn may_take(&self, size: usize) -> bool {
+        self.size.saturating_add(size) <= DEFINITIONS_MAX
+    }
+
+    fn insert(&mut self, theirs: ContextId, known: Known) {
+        self.size += known.size;
+        self.by_theirs.insert(theirs, known);
+    }
+
+    fn remove(&mut self, theirs: ContextId) -> Option<ContextId> {
+        let known = self.by_theirs.remove(&theirs)?;
+        self.size -= known.size;
+        known.used()
+    }
+
+    /// All contexts here that are in use by the worker.
+    pub fn used(self) -> impl Iterator<Item = ContextId> {
+        self.by_theirs.into_values().filter_map(|known| known.used())
+    }
+}
+
+impl Known {
+    fn used(&self) -> Option<ContextId> {
+        self.ours.filter(|_| self.key.is_none())
+    }
+}
+
+/// A context that a task is to run in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Named {
+    pub context: ContextId,
+    /// It is in use for this task alone, which is to be ended once that is accepted.
+    pub is_lent: bool,
+}
+
+impl Inner {
+    /// Notes what a worker's number stands for from now on.
+    pub(super) fn define_nested_context(
+        &mut self,
+        slot: SlotId,
+        terms: &ContextTerms<'_>,
+        now: u64,
+    ) {
+        self.forget_nested_context(slot, terms.context, now);
+        let size = CONTEXT_SIZE + terms.name.len() + terms.setup.len();
+        if !self.nested.desk(slot).contexts.may_take(size) {
+            return;
+        }
+        let name = String::from_utf8_lossy(terms.name).into();
+        let is_key = ContextDefinition::is_key(terms.setup);
+        let key = is_key.then(|| terms.setup.into());
+        let ours =
+            (!is_key).then(|| self.define_context(ContextDefinition::told(terms), Vec::new()));
+        self.nested.desk(slot).contexts.insert(terms.context, Known { ours, key, name, size });
+    }
+
+    /// What a number stands for, 0 being none.
+    ///
+    /// # Errors
+    /// Why no task can name it.
+    pub(super) fn named_context(
+        &mut self,
+        slot: SlotId,
+        theirs: ContextId,
+    ) -> Result<Named, Cow<'static, str>> {
+        if theirs == ContextId(0) {
+            return Ok(Named { context: theirs, is_lent: false });
+        }
+        let Some(known) =
+            self.nested.desks[usize::from(slot.0)].contexts.by_theirs.get_mut(&theirs)
+        else {
+            return Err("the task named a context that its worker had not defined".into());
+        };
+        let contexts = &self.lanes.contexts;
+        if let Some(context) = known.ours.filter(|&context| contexts.is_used(context)) {
+            return Ok(Named { context, is_lent: false });
+        }
+        let key = known.key.as_deref().unwrap_or_default();
+        let (core, contexts) = (&mut self.core, &mut self.lanes.contexts);
+        let Some(context) = find_context(core, contexts, key) else {
+            return Err(unknown(&known.name));
+        };
+        known.ours = Some(context);
+        Ok(Named { context, is_lent: true })
+    }
+
+    /// A worker names a context no more.
+    pub(super) fn forget_nested_context(&mut self, slot: SlotId, theirs: ContextId, now: u64) {
+        if let Some(ours) = self.nested.desk(slot).contexts.remove(theirs) {
+            self.let_context_go(ours, now);
+        }
+    }
+}
+
+fn unknown(name: &str) -> Cow<'static, str> {
+    format!(
+        "context \"{name}\" is not known to the executor that runs this task: it was released, or made in a task that has \
+         ended"
+    )
+    .into()
+}
