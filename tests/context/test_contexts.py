@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import mmap
 import os
 import signal
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gristmill import Context, Executor, WorkerLost
+from gristmill import Context, Executor, WorkerLost, _functions
 
 import calls
 import setups
@@ -20,6 +22,9 @@ from setups import Log, load, open_and_close
 from stage import Gate
 
 MakeExecutor = Callable[..., Executor]
+
+#: A context that is a global, while a test runs.
+passing: Any = None
 
 
 @pytest.fixture
@@ -52,6 +57,51 @@ def test_the_setup_runs_once_and_every_call_has_what_it_left(executor: Executor,
     assert [future.result() for future in futures] == list(range(10))
     assert list(options.map(lambda place: context["model"][place] + 1, range(9))) == [*range(1, 10)]
     assert len(log.pids("load")) == 1
+
+
+def test_a_function_that_reads_a_context_is_described_once(
+    executor: Executor, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described: list[object] = []
+    describe = _functions.definition
+
+    def note(function: Callable[..., object]) -> bytes:
+        described.append(function)
+        return describe(function)
+
+    context = Context(load, log)
+    options = executor.options(context=context)
+
+    def at(place: int) -> object:
+        return context["model"][place]
+
+    assert options.submit(at, 1).result() == 1
+    monkeypatch.setattr(_functions, "definition", note)
+    assert [options.submit(at, place).result() for place in range(5)] == [*range(5)]
+    assert described == []
+    context = Context(load, log, 3)
+    assert executor.options(context=context).submit(at, -1).result() == 2
+    assert described.count(at) == 1, "it reads another one"
+
+
+def test_a_context_that_is_a_global_goes_when_the_program_drops_it(
+    executor: Executor, log: Log
+) -> None:
+    global passing
+    passing = Context(open_and_close, log)
+    dropped = weakref.ref(passing)
+
+    def maker() -> object:
+        return passing["maker"]
+
+    options = executor.options(context=passing)
+    for _ in range(2):
+        options.submit(maker).result()
+    del options
+    passing = None
+    gc.collect()
+    assert dropped() is None
+    assert executor.submit(abs, -1).result() == 1
 
 
 def test_workers_are_forked_from_the_process_that_was_set_up(

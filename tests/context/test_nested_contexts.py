@@ -18,6 +18,9 @@ from stage import Gate
 
 MakeExecutor = Callable[..., Executor]
 
+#: A context that is a global, while a test runs.
+passing: Any = None
+
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
@@ -180,6 +183,35 @@ def test_a_context_that_was_released_is_not_known_to_tasks(
     gate.open()
     with pytest.raises(ContextError, match='context "model" is not known'):
         task.result()
+
+
+def test_a_released_context_is_known_again_to_tasks_that_are_submitted_anew(
+    make_executor: MakeExecutor, log: Log
+) -> None:
+    global passing
+    passing = context = Context(load, log)
+    executor = make_executor(2)
+    options = executor.options(context=context)
+
+    def names_it() -> int:
+        number: int = current_executor().options(context=context).submit(at, 3).result()
+        return number
+
+    def names_options() -> int:
+        number: int = options.submit(at, 4).result()
+        return number
+
+    def names_a_global() -> int:
+        number: int = current_executor().options(context=passing).submit(at, 5).result()
+        return number
+
+    def at(place: int) -> int:
+        return place
+
+    for function, value in [(names_it, 3), (names_options, 4), (names_a_global, 5)] * 2:
+        assert executor.submit(function).result() == value
+        context.release()
+    passing = None
 
 
 def test_what_cannot_be_sent_fails_where_it_is_submitted(make_executor: MakeExecutor) -> None:

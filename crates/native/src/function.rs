@@ -2,8 +2,10 @@
 //!
 //! An importable function is known by its object. A function by value is known by its object *and* the identities of
 //! everything it captures: code, defaults, cells and the globals it names, and the same of every function by value that
-//! it reaches. Where a captured value can change in place, its definition is made anew for each submit and compared by
+//! it reaches; see `parts`. Where a captured value can change in place, its definition is made anew for each submit and compared by
 //! content. Every entry holds strong references, so that no address is mistaken for another object's.
+
+mod parts;
 
 use std::collections::HashMap;
 
@@ -13,7 +15,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-use crate::object::Owned;
+use self::parts::Captured;
 
 /// Entries beyond which the cache starts anew: fresh lambdas by the million leave memory flat.
 const ENTRIES_MAX: usize = 1024;
@@ -55,7 +57,7 @@ enum Identity {
     /// The object says it all.
     Name,
     /// It is the same while all of these are.
-    Parts(Vec<Parts>),
+    Parts(Captured),
     /// Something it captures can change in place: only a new definition tells.
     Content,
 }
@@ -78,7 +80,7 @@ impl FunctionCache {
                 self.last = Some((key, entry.id));
                 Some(entry.id)
             }
-            Identity::Parts(parts) => parts.iter().all(|part| part.is_same(py)).then_some(entry.id),
+            Identity::Parts(parts) => parts.is_same(py).then_some(entry.id),
             Identity::Content => None,
         }
     }
@@ -141,16 +143,9 @@ pub fn describe(function: &Bound<'_, PyAny>) -> PyResult<Described> {
         )));
     }
     let py = function.py();
+    // Before the definition: what changes while that is made is a change.
+    let identity = identity_of(function)?;
     let definition = py.import("gristmill._functions")?.call_method1("definition", (function,))?;
-    let (functions, is_settled): (Bound<'_, PyList>, bool) =
-        py.import("gristmill._captures")?.call_method1("captures", (function,))?.extract()?;
-    let identity = if !is_settled {
-        Identity::Content
-    } else if functions.is_empty() {
-        Identity::Name
-    } else {
-        Identity::Parts(functions.iter().map(|one| Parts::take(&one)).collect::<PyResult<_>>()?)
-    };
     Ok(Described {
         function: function.clone().unbind(),
         definition: definition.cast::<PyBytes>()?.as_bytes().to_vec(),
@@ -159,103 +154,22 @@ pub fn describe(function: &Bound<'_, PyAny>) -> PyResult<Described> {
     })
 }
 
+fn identity_of(function: &Bound<'_, PyAny>) -> PyResult<Identity> {
+    type Found<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, bool);
+    let found =
+        function.py().import("gristmill._captures")?.call_method1("captures", (function,))?;
+    let (functions, contexts, is_settled): Found<'_> = found.extract()?;
+    if !is_settled {
+        return Ok(Identity::Content);
+    }
+    let captured = Captured::take(&functions, &contexts)?;
+    Ok(if captured.is_nothing() { Identity::Name } else { Identity::Parts(captured) })
+}
+
 /// What messages call a function: its qualified name, or its type's.
 fn name_of(function: &Bound<'_, PyAny>) -> String {
     let name = function.getattr("__qualname__").and_then(|name| name.extract());
     let of_type =
         || function.get_type().qualname().map_or_else(|_| "?".to_owned(), |name| name.to_string());
     name.unwrap_or_else(|_| of_type())
-}
-
-/// Everything that one function by value takes from around it.
-struct Parts {
-    function: Py<PyAny>,
-    /// Code, defaults, keyword defaults and the contents of its cells; null for what is not there.
-    own: Vec<Option<Py<PyAny>>>,
-    /// The globals it names, each with the value it had.
-    globals: Vec<(Py<PyAny>, Option<Py<PyAny>>)>,
-}
-
-impl Parts {
-    /// Takes stock of `(function, names of globals)`.
-    fn take(item: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let py = item.py();
-        let (function, names): (Bound<'_, PyAny>, Vec<Bound<'_, PyAny>>) = item.extract()?;
-        let mut own = Vec::new();
-        // SAFETY: the module hands out functions only; what is borrowed is turned into references of our own.
-        let globals = unsafe {
-            each_part(function.as_ptr(), &mut |part| {
-                own.push((!part.is_null()).then(|| Bound::from_borrowed_ptr(py, part).unbind()));
-                true
-            });
-            let table = ffi::PyFunction_GetGlobals(function.as_ptr());
-            names
-                .into_iter()
-                .map(|name| {
-                    let value = ffi::PyDict_GetItem(table, name.as_ptr());
-                    let value =
-                        (!value.is_null()).then(|| Bound::from_borrowed_ptr(py, value).unbind());
-                    (name.unbind(), value)
-                })
-                .collect()
-        };
-        Ok(Self { function: function.unbind(), own, globals })
-    }
-
-    /// Whether every part is still the same object.
-    fn is_same(&self, _py: Python<'_>) -> bool {
-        let function = self.function.as_ptr();
-        let mut own = self.own.iter();
-        let same = |known: Option<&Py<PyAny>>, now: *mut ffi::PyObject| {
-            known.map_or(std::ptr::null_mut(), Py::as_ptr) == now
-        };
-        // SAFETY: `function` is a live function and the interpreter is held.
-        unsafe {
-            let mut is_same = true;
-            each_part(function, &mut |part| {
-                is_same = own.next().is_some_and(|known| same(known.as_ref(), part));
-                is_same
-            });
-            let table = ffi::PyFunction_GetGlobals(function);
-            is_same
-                && own.next().is_none()
-                && self.globals.iter().all(|(name, value)| {
-                    same(value.as_ref(), ffi::PyDict_GetItem(table, name.as_ptr()))
-                })
-        }
-    }
-}
-
-/// Visits code, defaults, keyword defaults and cell contents (borrowed, null where absent) until `visit` says false.
-///
-/// # Safety
-/// `function` is a live Python function and the interpreter is held.
-unsafe fn each_part(
-    function: *mut ffi::PyObject,
-    visit: &mut dyn FnMut(*mut ffi::PyObject) -> bool,
-) {
-    // SAFETY: the getters give borrowed references of a function; a closure is a tuple of cells.
-    unsafe {
-        let parts = [
-            ffi::PyFunction_GetCode(function),
-            ffi::PyFunction_GetDefaults(function),
-            ffi::PyFunction_GetKwDefaults(function),
-        ];
-        if !parts.into_iter().all(&mut *visit) {
-            return;
-        }
-        let closure = ffi::PyFunction_GetClosure(function);
-        let count = if closure.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(closure) };
-        for index in 0..count {
-            let content = ffi::PyCell_Get(ffi::PyTuple_GET_ITEM(closure, index));
-            // The cell keeps its content alive while nobody else runs.
-            let borrowed = content;
-            if !content.is_null() {
-                drop(Owned::or_raise(Python::assume_attached(), content));
-            }
-            if !visit(borrowed) {
-                return;
-            }
-        }
-    }
 }

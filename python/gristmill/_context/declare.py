@@ -100,6 +100,7 @@ class Context:
         "_local",
         "_objects",
         "_place",
+        "_stamp",
         "_uses",
         "args",
         "cores",
@@ -181,6 +182,8 @@ class Context:
         self._file: Opened | None = None
         self._objects: dict[str, Any] | None = None
         self._local: held.Held | None = None
+        #: Another one after a release: functions that capture the context are described anew then, which tells of it.
+        self._stamp = object()
         self._uses: weakref.WeakKeyDictionary[
             Executor | NestedExecutor, _native.ContextUse | _native.NestedContext
         ] = weakref.WeakKeyDictionary()
@@ -250,6 +253,7 @@ class Context:
         for use in list(self._uses.values()):
             use.release()
         self._uses.clear()
+        self._stamp = object()
         # Files may be others by then.
         if self.files:
             self._key = None
