@@ -1,7 +1,7 @@
 //! Tasks that tasks submit: requests come on result rings, replies go out on task rings.
 //!
-//! A worker names its tasks by tickets, its functions and contexts by numbers of its own. The tables here translate; what belongs to
-//! a worker goes with it. A reply that finds no room waits here: the client never waits for a worker.
+//! A worker names its tasks by tickets, its functions and contexts by numbers of its own. The tables here translate; what
+//! belongs to a worker goes with it. A reply that finds no room waits here: the client never waits for a worker.
 
 mod contexts;
 
@@ -22,6 +22,7 @@ use crate::bundle::Encoded;
 use crate::inner::Inner;
 use crate::lanes::{handle, split_handle};
 use crate::outcome::Ended;
+use crate::peers::DEFINITIONS_MAX;
 
 /// One task from a task, until it is final: the word in its handle leads here.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +54,8 @@ pub(crate) struct Nested {
     desks: Vec<Desk>,
     /// Desks with a backlog.
     behind: usize,
+    /// What the contexts of each worker may take, bytes.
+    pub contexts_max: usize,
     /// When a function was defined last: its first task is about to come.
     defined_at: Option<Instant>,
     /// A task has submitted one: from now on somebody listens as long as tasks run.
@@ -61,7 +64,8 @@ pub(crate) struct Nested {
 
 impl Nested {
     pub fn new(slot_count: usize) -> Self {
-        Self { desks: (0..slot_count).map(|_| Desk::default()).collect(), ..Self::default() }
+        let desks = (0..slot_count).map(|_| Desk::default()).collect();
+        Self { desks, contexts_max: DEFINITIONS_MAX, ..Self::default() }
     }
 
     /// Whether replies wait for room.
@@ -81,6 +85,12 @@ impl Nested {
 
     fn desk(&mut self, slot: SlotId) -> &mut Desk {
         &mut self.desks[usize::from(slot.0)]
+    }
+
+    /// How many contexts a worker has told of, and what they take together, bytes.
+    #[cfg(any(test, feature = "workless"))]
+    pub fn audit_contexts(&self, slot: SlotId) -> (usize, usize) {
+        self.desks[usize::from(slot.0)].contexts.audit()
     }
 
     /// The word for a new task's handle; never 0.
@@ -220,7 +230,10 @@ impl Inner {
         self.lanes.functions.use_again(function);
         match self.core.submit(submission, now, &mut self.lanes) {
             Ok(task) => {
-                self.nested.desk(slot).tasks.insert(ask.ticket, task);
+                // A ticket that was used before names this task from now on.
+                if let Some(old) = self.nested.desk(slot).tasks.insert(ask.ticket, task) {
+                    self.let_go(old);
+                }
             }
             Err(error) => {
                 self.forget_nested(function);

@@ -14,7 +14,7 @@
 //! The *cluster* is a client and its nodes, each with engines of their own: see [`Cluster`].
 //!
 //! The *siege* is an engine of either kind, with an honest peer and hostile ones: see [`Siege`]; with blobs
-//! [`DataSiege`], of a program, and [`LeaseSiege`].
+//! [`DataSiege`], of a program, and [`LeaseSiege`]. Workers that ask for anything: [`AskerSiege`].
 //!
 //! Not simulated: memory orders (the loom models of the ring), lost messages of a ring (it loses none).
 #![forbid(unsafe_code)]
@@ -37,7 +37,7 @@ mod worker;
 mod world;
 
 pub use cluster::{Cluster, ClusterReport};
-pub use hostile::{Choices, DataSiege, LeaseSiege, Siege, SiegeReport};
+pub use hostile::{AskerReport, AskerSiege, Choices, DataSiege, LeaseSiege, Siege, SiegeReport};
 pub use run::{Report, Simulation};
 
 #[cfg(test)]
@@ -97,6 +97,27 @@ mod tests {
         ) {
             LeaseSiege::new(kind).run(Choices::new(&bytes));
         }
+
+        #[test]
+        fn no_worker_can_harm_its_engine_by_what_it_asks_for(bytes in vec(any::<u8>(), 0..2_000)) {
+            AskerSiege::default().run(Choices::new(&bytes));
+        }
+    }
+
+    #[test]
+    fn workers_that_ask_for_anything_fill_their_contexts_and_are_given_up() {
+        let mut random = random::Random::new(3);
+        let mut sum = AskerReport::default();
+        for _ in 0..60 {
+            let bytes: Vec<u8> = (0..2_000).map(|_| random.next().to_le_bytes()[0]).collect();
+            let report = AskerSiege::default().run(Choices::new(&bytes));
+            (sum.taken, sum.refused) = (sum.taken + report.taken, sum.refused + report.refused);
+            sum.contexts = sum.contexts.max(report.contexts);
+            sum.tasks = sum.tasks.max(report.tasks);
+        }
+        assert!(sum.tasks > 4, "what they submit is accepted: {sum:?}");
+        assert!(sum.taken > sum.refused && sum.refused > 0, "{sum:?}");
+        assert_eq!(sum.contexts, 4, "they have as many as they may");
     }
 
     #[test]

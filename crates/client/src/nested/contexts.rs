@@ -9,7 +9,7 @@ use gristmill_wire::{ContextId, SlotId};
 
 use crate::contexts::{ContextDefinition, find_context};
 use crate::inner::Inner;
-use crate::peers::{CONTEXT_SIZE, DEFINITIONS_MAX};
+use crate::peers::CONTEXT_SIZE;
 
 /// What the numbers of one worker stand for.
 #[derive(Debug, Default)]
@@ -30,11 +30,6 @@ struct Known {
 }
 
 impl DeskContexts {
-    /// Makes room for a definition of so many bytes; false where it is too much.
-    fn may_take(&self, size: usize) -> bool {
-        self.size.saturating_add(size) <= DEFINITIONS_MAX
-    }
-
     fn insert(&mut self, theirs: ContextId, known: Known) {
         self.size += known.size;
         self.by_theirs.insert(theirs, known);
@@ -44,6 +39,17 @@ impl DeskContexts {
         let known = self.by_theirs.remove(&theirs)?;
         self.size -= known.size;
         known.used()
+    }
+
+    /// How many numbers stand for something, and what that takes together, bytes.
+    ///
+    /// # Panics
+    /// It takes something else than was counted.
+    #[cfg(any(test, feature = "workless"))]
+    pub fn audit(&self) -> (usize, usize) {
+        let sizes = self.by_theirs.values().map(|known| known.size);
+        assert_eq!(sizes.sum::<usize>(), self.size, "what a worker's contexts take is counted");
+        (self.by_theirs.len(), self.size)
     }
 
     /// All contexts here that are in use by the worker.
@@ -67,7 +73,7 @@ pub(super) struct Named {
 }
 
 impl Inner {
-    /// Notes what a worker's number stands for from now on.
+    /// Notes what a worker's number stands for from now on; for nothing, where its worker's contexts would take too much.
     pub(super) fn define_nested_context(
         &mut self,
         slot: SlotId,
@@ -76,7 +82,8 @@ impl Inner {
     ) {
         self.forget_nested_context(slot, terms.context, now);
         let size = CONTEXT_SIZE + terms.name.len() + terms.setup.len();
-        if !self.nested.desk(slot).contexts.may_take(size) {
+        let contexts_max = self.nested.contexts_max;
+        if self.nested.desk(slot).contexts.size.saturating_add(size) > contexts_max {
             return;
         }
         let name = String::from_utf8_lossy(terms.name).into();

@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod node;
+mod worker;
 
 use std::sync::Arc;
 
@@ -47,7 +48,7 @@ impl Workless {
         let segment = Segment::create_with_mode(&sizes, mode).expect("memory");
         let arena = ClientArena::create(0).expect("an arena");
         let links = Links::new(sleeper.clone(), false);
-        let lanes = Lanes::new(0, (mode, segment.tick_scale()), arena, links);
+        let lanes = Lanes::new(1, (mode, segment.tick_scale()), arena, links);
         let commands = unheard().expect("descriptors");
         let tree = Tree::new(commands, Program::default(), Vec::new(), (false, 0));
         let shared = Arc::new(Shared::new(Arc::new(segment), mode, sleeper.clone()));

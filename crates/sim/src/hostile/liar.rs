@@ -62,13 +62,13 @@ impl<'a> Choices<'a> {
         self.number() as u32
     }
 
-    fn bytes(&mut self) -> &'a [u8] {
+    pub(super) fn bytes(&mut self) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(usize::from(self.byte() % 32).min(self.0.len()));
         self.0 = rest;
         taken
     }
 
-    fn text(&mut self) -> String {
+    pub(super) fn text(&mut self) -> String {
         String::from_utf8_lossy(self.bytes()).into_owned()
     }
 }

@@ -1,6 +1,7 @@
 //! Peers that say whatever the protocol can say, to a real graph with real links: see [`Siege`]; and with
-//! blobs: see [`DataSiege`] and [`LeaseSiege`].
+//! blobs: see [`DataSiege`] and [`LeaseSiege`]. Workers that ask for anything: see [`AskerSiege`].
 
+mod asker;
 mod contexts;
 mod data;
 mod engine;
@@ -16,6 +17,7 @@ mod siege;
 mod wire;
 mod workers;
 
+pub use asker::{AskerReport, AskerSiege};
 pub use data::DataSiege;
 pub use lease::LeaseSiege;
 pub use liar::Choices;
