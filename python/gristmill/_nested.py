@@ -109,7 +109,10 @@ class NestedExecutor(concurrent.futures.Executor):
         return NestedOptions(*values, context=context)
 
     def _define_context(
-        self, name: str, description: bytes, terms: tuple[int, bool, float | None, tuple[int, int, int]]
+        self,
+        name: str,
+        description: bytes,
+        terms: tuple[int, bool, float | None, tuple[int, int, int]],
     ) -> _native.NestedContext:
         """Tells the engine what a context is, or which of those that it knows."""
         return _native.nested_define_context(name, description, terms)

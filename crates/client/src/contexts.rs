@@ -47,6 +47,11 @@ impl ContextDefinition {
         !self.is_fork_safe || self.demand.gpus > 0
     }
 
+    /// The key that a setup begins with.
+    pub(crate) fn key_of(setup: &[u8]) -> &[u8] {
+        &setup[..setup.len().min(KEY_SIZE)]
+    }
+
     /// Whether what was told of a setup is its key alone.
     pub(crate) const fn is_key(setup: &[u8]) -> bool {
         setup.len() == KEY_SIZE
@@ -335,6 +340,11 @@ impl Client {
 /// The id of a context that is known by its key, and gains a use.
 pub fn find_context(core: &mut Core, contexts: &mut Contexts, key: &[u8]) -> Option<ContextId> {
     let id = contexts.find(key)?;
+    if core.context_stats(id).is_none() {
+        // The graph has dropped it, and it is about to go.
+        contexts.release(id);
+        return None;
+    }
     let options = contexts.get(id).map(ContextDefinition::options)?;
     core.define_context(id, options);
     Some(id)

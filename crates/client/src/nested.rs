@@ -23,6 +23,7 @@ use crate::inner::Inner;
 use crate::lanes::{handle, split_handle};
 use crate::outcome::Ended;
 use crate::peers::DEFINITIONS_MAX;
+use crate::provisions::ProvisionWork as _;
 
 /// One task from a task, until it is final: the word in its handle leads here.
 #[derive(Debug, Clone, Copy)]
@@ -205,7 +206,7 @@ impl Inner {
         let function = desk.functions.get(&ask.function).copied();
         let parents: Option<Vec<TaskId>> =
             ask.arguments.iter().map(|ticket| desk.tasks.get(ticket).copied()).collect();
-        let (Some(function), Some(parents)) = (function, parents) else {
+        let (Some(function), Some(mut parents)) = (function, parents) else {
             let text = "a task among the arguments was not accepted";
             return self.reply(slot, ask.ticket, ReplyKind::Refused, text.as_bytes());
         };
@@ -216,6 +217,7 @@ impl Inner {
                 return self.reply(slot, ask.ticket, ReplyKind::ContextFailed, text.as_bytes());
             }
         };
+        parents.extend(self.promise_of_files(named.context));
         let word = self.nested.enter(slot, ask.ticket);
         let options = ask.options.map(|options| task_options(&options, named.context));
         let submission = Submission {

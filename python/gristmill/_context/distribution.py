@@ -36,7 +36,9 @@ def pack_for(executor: Executor, context: Context) -> tuple[bytes, Parcel]:
         if not digest and (not is_here or storage.is_worth_an_image(path)):
             told["environment"] = _image_of(path)
     if is_here:
-        return held.write(key, told), ()
+        # What has not changed is the same to the byte: so a worker tells of it that has made the same context.
+        is_changed = told["environment"] != held.read(description)[1]["environment"]
+        return held.write(key, told) if is_changed else description, ()
     parcel = {digest: path for path, digest, _ in told["files"].values()}
     if told["parts"] is not None:
         path, digest, _ = told["parts"]

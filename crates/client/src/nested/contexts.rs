@@ -25,6 +25,8 @@ struct Known {
     ours: Option<ContextId>,
     /// The key of one that the worker has heard of.
     key: Option<Box<[u8]>>,
+    /// Why no worker here could have one that the worker has made.
+    refusal: Option<Box<str>>,
     name: Box<str>,
     size: usize,
 }
@@ -81,17 +83,28 @@ impl Inner {
         now: u64,
     ) {
         self.forget_nested_context(slot, terms.context, now);
-        let size = CONTEXT_SIZE + terms.name.len() + terms.setup.len();
+        let size =
+            CONTEXT_SIZE * (1 + terms.files.iter().count()) + terms.name.len() + terms.setup.len();
         let contexts_max = self.nested.contexts_max;
         if self.nested.desk(slot).contexts.size.saturating_add(size) > contexts_max {
             return;
         }
-        let name = String::from_utf8_lossy(terms.name).into();
+        let name: Box<str> = String::from_utf8_lossy(terms.name).into();
         let is_key = ContextDefinition::is_key(terms.setup);
         let key = is_key.then(|| terms.setup.into());
-        let ours =
-            (!is_key).then(|| self.define_context(ContextDefinition::told(terms), Vec::new()));
-        self.nested.desk(slot).contexts.insert(terms.context, Known { ours, key, name, size });
+        let refusal = self.core.check_demand(&terms.demand).err();
+        let refusal = refusal.map(|refusal| format!("context \"{name}\": {refusal}").into());
+        let is_made = !is_key && refusal.is_none();
+        let ours = is_made.then(|| self.find_or_define(terms));
+        let known = Known { ours, key, refusal, name, size };
+        self.nested.desk(slot).contexts.insert(terms.context, known);
+    }
+
+    /// A context that a worker has made. The program may have made the same, which is told differently where its files are.
+    fn find_or_define(&mut self, terms: &ContextTerms<'_>) -> ContextId {
+        let key = ContextDefinition::key_of(terms.setup);
+        let known = find_context(&mut self.core, &mut self.lanes.contexts, key);
+        known.unwrap_or_else(|| self.define_context(ContextDefinition::told(terms), Vec::new()))
     }
 
     /// What a number stands for, 0 being none.
@@ -111,6 +124,9 @@ impl Inner {
         else {
             return Err("the task named a context that its worker had not defined".into());
         };
+        if let Some(refusal) = &known.refusal {
+            return Err(refusal.to_string().into());
+        }
         let contexts = &self.lanes.contexts;
         if let Some(context) = known.ours.filter(|&context| contexts.is_used(context)) {
             return Ok(Named { context, is_lent: false });

@@ -61,8 +61,8 @@ impl Workless {
 #[cfg(test)]
 mod tests {
     use gristmill_core::{ContextId, TaskId};
-    use gristmill_wire::NestedRequest;
-    use gristmill_wire::peer::ContextTerms;
+    use gristmill_wire::peer::{ContextTerms, Files};
+    use gristmill_wire::{Demand, NestedRequest};
 
     use super::*;
     use crate::peers::CONTEXT_SIZE;
@@ -76,6 +76,8 @@ mod tests {
             workers_max: 1,
             is_fork_safe: true,
             linger_ns: 0,
+            demand: Demand::NONE,
+            files: Files::default(),
             name: b"",
             setup: &setup,
         };

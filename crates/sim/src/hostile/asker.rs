@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use gristmill_client::Workless;
 use gristmill_core::TaskId;
-use gristmill_wire::peer::ContextTerms;
+use gristmill_wire::peer::{ContextTerms, Files};
 use gristmill_wire::{ContextId, Demand, NestedOptions, NestedRequest};
 
 use super::liar::Choices;
@@ -167,6 +167,8 @@ fn define_context(choices: &mut Choices<'_>, bytes: &mut Vec<u8>) {
         workers_max: choices.byte().into(),
         is_fork_safe: choices.is_chosen(),
         linger_ns: choices.number(),
+        demand: Demand::NONE,
+        files: Files::default(),
         name: choices.bytes(),
         setup: &setup,
     };
