@@ -61,11 +61,8 @@ impl ClusterPlan {
         let spare_max = if workers == 0 { 0 } else { base.config.spare_max };
         let config = Config { workers, spare_max, ..base.config.clone() };
         let nodes: Vec<Capacity> = (0..count).map(|_| draw_node(random)).collect();
-        let rooms = if workers == 0 {
-            nodes.iter().map(room_of).collect()
-        } else {
-            vec![Room::of(&config)]
-        };
+        let rooms_of_nodes = || nodes.iter().map(room_of).collect();
+        let rooms = if workers == 0 { rooms_of_nodes() } else { vec![Room::of(&config)] };
         let base = Plan { rooms, ..base };
         let lease = Plan {
             config: Config {
