@@ -61,7 +61,7 @@ pub trait BlobWork: BlobHome {
 
     /// A peer has defined a context with files.
     fn files_named(&mut self, peer: PeerId, context: ContextId) {
-        self.begin_provision(peer, context);
+        self.note_provision(peer, context);
     }
 
     /// Whether a peer's task that is final is answered later, as its result gets names first.

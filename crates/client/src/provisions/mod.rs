@@ -3,11 +3,12 @@
 //! A context comes with the names of its files, which are blobs of whoever defined it. What is not on the node's disk from
 //! an earlier use is asked for like the large arguments of tasks, and comes the same way: once for each node, from node to
 //! node. Then a steward makes it ready, once, and the context's processes are told where it is. Its tasks wait for a
-//! promise meanwhile, so that nothing is set up before.
+//! promise meanwhile, so that nothing is set up before. All that begins with the first of those tasks: a node is told of
+//! every context of its client, as what tasks there submit may name them, and few nodes need them all.
 //!
 //! ```text
 //!  defined ──► looking ──► coming ──► making ──► ready ──► let go of, with the context
-//!                 └──── nothing is lacking ──┘
+//!         a task          └── nothing is lacking ──┘
 //! ```
 //! From everywhere a context can fail, with a sentence: its tasks end with that, and those of other contexts go on.
 
@@ -31,6 +32,8 @@ pub(crate) use work::ProvisionWork;
 /// How far the files of one context have come.
 #[derive(Debug)]
 enum Stage {
+    /// No task has named the context.
+    Defined,
     Looking,
     Coming {
         files: Brought,
@@ -50,8 +53,8 @@ struct Provision {
     /// Who defined the context first, and has its files.
     peer: PeerId,
     setup: Arc<[u8]>,
-    /// What the context's tasks wait for.
-    promise: TaskId,
+    /// What the context's tasks wait for, from the first one until the files are ready.
+    promise: Option<TaskId>,
     stage: Stage,
 }
 
@@ -78,8 +81,12 @@ impl Provisions {
 
     /// What a task has to wait for that names a context.
     pub fn promise_of(&self, context: ContextId) -> Option<TaskId> {
-        let provision = self.table.get(&context)?;
-        (!matches!(provision.stage, Stage::Over)).then_some(provision.promise)
+        self.table.get(&context)?.promise
+    }
+
+    /// Whether a context has files for which nobody has looked.
+    fn is_defined(&self, context: ContextId) -> bool {
+        self.table.get(&context).is_some_and(|one| matches!(one.stage, Stage::Defined))
     }
 
     /// Whether there is something to be taken in.
@@ -89,24 +96,26 @@ impl Provisions {
 
     /// How many contexts wait for their files.
     pub fn waiting_count(&self) -> usize {
-        let is_over = |one: &&Provision| !matches!(one.stage, Stage::Over);
-        self.table.values().filter(is_over).count()
+        self.table.values().filter(|one| one.promise.is_some()).count()
     }
 
     /// A context has files.
-    fn enter(&mut self, context: ContextId, peer: PeerId, setup: Arc<[u8]>, promise: TaskId) {
-        // Relaxed without a partner: it only has to be another number each time.
-        let ticket = TICKETS.fetch_add(1, Ordering::Relaxed);
-        let provision = Provision { ticket, peer, setup, promise, stage: Stage::Looking };
-        self.table.insert(context, provision);
+    fn enter(&mut self, context: ContextId, peer: PeerId, setup: Arc<[u8]>) {
+        self.table.entry(context).or_insert_with(|| {
+            // Relaxed without a partner: it only has to be another number each time.
+            let ticket = TICKETS.fetch_add(1, Ordering::Relaxed);
+            Provision { ticket, peer, setup, promise: None, stage: Stage::Defined }
+        });
     }
 
-    /// Has the steward look for the files of a context.
+    /// Has the steward look for the files of a context, whose tasks wait for the promise.
     ///
     /// # Errors
     /// There is none, in words.
-    fn begin(&mut self, context: ContextId) -> Result<(), String> {
-        let Some(provision) = self.table.get(&context) else { return Ok(()) };
+    fn begin(&mut self, context: ContextId, promise: TaskId) -> Result<(), String> {
+        let Some(provision) = self.table.get_mut(&context) else { return Ok(()) };
+        provision.promise = Some(promise);
+        provision.stage = Stage::Looking;
         let order = Order::Look(provision.ticket, Arc::clone(&provision.setup));
         if self.desk.is_none() {
             let Some((steward, engine)) = self.steward.clone() else {
@@ -180,13 +189,15 @@ impl Provisions {
     fn end(&mut self, context: ContextId) -> Option<TaskId> {
         let provision = self.table.get_mut(&context)?;
         provision.stage = Stage::Over;
-        Some(provision.promise)
+        provision.promise.take()
     }
 
     /// A context is gone; gives what its tasks would have waited for.
     pub fn let_go(&mut self, context: ContextId) -> Option<TaskId> {
         let provision = self.table.remove(&context)?;
-        self.order(Order::LetGo(provision.ticket));
-        (!matches!(provision.stage, Stage::Over)).then_some(provision.promise)
+        if !matches!(provision.stage, Stage::Defined) {
+            self.order(Order::LetGo(provision.ticket));
+        }
+        provision.promise
     }
 }

@@ -96,7 +96,7 @@ impl Stage {
         let options = definition.options();
         let context = lanes.contexts.define(definition);
         engine.inner.core.define_context(context, options);
-        engine.inner.begin_provision(client.peer, context);
+        engine.inner.files_named(client.peer, context);
         Self { engine, client, name, context, asked: heard }
     }
 
@@ -163,8 +163,20 @@ fn tasks_wait_until_what_is_lacking_has_come_and_is_ready() {
 }
 
 #[test]
+fn nobody_looks_for_files_that_no_task_needs() {
+    let mut stage = Stage::new(&Ok(true), done());
+    assert!(!stage.is_waiting());
+    let context = stage.context;
+    stage.engine.inner.drop_provision(context);
+    let Stage { engine, asked, .. } = stage;
+    drop(engine);
+    assert_eq!(asked.iter().next(), None);
+}
+
+#[test]
 fn nothing_is_sent_that_is_there() {
     let mut stage = Stage::new(&Ok(false), done());
+    stage.submit();
     stage.until(|stage| !stage.is_waiting());
     assert!(!stage.is_asked_for());
     assert_eq!(stage.setup(), b"as it is here");
@@ -205,6 +217,7 @@ fn a_file_that_its_sender_does_not_give_fails_the_context() {
 #[test]
 fn files_are_let_go_of_with_their_context() {
     let mut stage = Stage::new(&Ok(true), done());
+    stage.submit();
     stage.until(Stage::is_asked_for);
     let context = stage.context;
     stage.engine.inner.drop_provision(context);
@@ -218,7 +231,9 @@ fn files_are_let_go_of_with_their_context() {
 
 #[test]
 fn an_engine_that_ends_lets_go_of_all() {
-    let Stage { engine, asked, .. } = Stage::new(&Ok(false), done());
+    let mut stage = Stage::new(&Ok(false), done());
+    stage.submit();
+    let Stage { engine, asked, .. } = stage;
     drop(engine);
     assert_eq!(asked.iter().last(), Some(Asked::LetGo));
 }

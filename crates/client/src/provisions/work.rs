@@ -1,5 +1,7 @@
 //! What an engine does about the files of contexts: it has their blobs come, and their tasks wait.
 
+use std::sync::Arc;
+
 use gristmill_core::StartFailure;
 use gristmill_wire::{BlobName, ContextId, Digest, PeerId, TaskId};
 
@@ -12,22 +14,28 @@ use crate::peers::{LinkPort as _, Parts};
 /// Of an engine that takes blobs.
 pub(crate) trait ProvisionWork: BlobHome {
     /// A peer has defined a context with files.
-    fn begin_provision(&mut self, peer: PeerId, context: ContextId) {
-        let Some(definition) = self.port().contexts().get(context).cloned() else { return };
-        if self.provisions().is_none_or(|provisions| provisions.table.contains_key(&context)) {
-            return;
-        }
-        let promise = self.parts().core.promise();
-        let Some(provisions) = self.provisions() else { return };
-        provisions.enter(context, peer, definition.setup, promise);
-        if let Err(text) = provisions.begin(context) {
-            self.fail_provision(context, &text);
+    fn note_provision(&mut self, peer: PeerId, context: ContextId) {
+        let Some(definition) = self.port().contexts().get(context) else { return };
+        let setup = Arc::clone(&definition.setup);
+        if let Some(provisions) = self.provisions() {
+            provisions.enter(context, peer, setup);
         }
     }
 
-    /// What a task has to wait for that names a context.
-    fn promise_of_files(&self, context: ContextId) -> Option<TaskId> {
-        self.blob_look().taking?.provisions.promise_of(context)
+    /// What a task has to wait for that names a context: its files, which begin to come with the first one.
+    fn promise_of_files(&mut self, context: ContextId) -> Option<TaskId> {
+        if self.provisions()?.is_defined(context) {
+            self.begin_provision(context);
+        }
+        self.provisions()?.promise_of(context)
+    }
+
+    fn begin_provision(&mut self, context: ContextId) {
+        let promise = self.parts().core.promise();
+        let Some(provisions) = self.provisions() else { return };
+        if let Err(text) = provisions.begin(context, promise) {
+            self.fail_provision(context, &text);
+        }
     }
 
     /// Takes in what the steward has told, and what has come for it.

@@ -14,12 +14,11 @@ use crate::stats::ContextStats;
 use crate::{Core, NONE, StartFailure};
 
 impl Core {
-    /// Makes a context known: tasks may name it. One that is known keeps what it has, and is not forgotten any more; gives
-    /// whether it is new.
+    /// Makes a context known: tasks may name it. One that is known keeps what it has, and is not forgotten any more.
     ///
     /// # Panics
     /// It is the number of none.
-    pub fn define_context(&mut self, context: ContextId, options: ContextOptions) -> bool {
+    pub fn define_context(&mut self, context: ContextId, options: ContextOptions) {
         assert!(context != PLAIN, "0 is no context");
         let new = || Context {
             options,
@@ -36,11 +35,9 @@ impl Core {
             used_at: 0,
             stats: ContextStats::default(),
         };
-        let count = self.contexts.table.len();
         let one = self.contexts.table.entry(context).or_insert_with(new);
         let was_forgotten = std::mem::take(&mut one.is_forgotten);
         self.contexts.forgotten -= u32::from(was_forgotten);
-        self.contexts.table.len() > count
     }
 
     /// No task will name a context any more. Those that do are completed; then its workers leave, and

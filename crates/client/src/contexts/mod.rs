@@ -1,128 +1,24 @@
 //! The contexts that tasks may name: what each id stands for, and what its setup has cost so far.
 
+mod definition;
+mod report;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::sync::Arc;
 
-use gristmill_core::{ContextOptions, ContextStats, Core, SubmitError};
-use gristmill_wire::peer::{ContextState, ContextTerms, Files};
-use gristmill_wire::{ContextId, Demand, Digest};
+use gristmill_core::{Core, SubmitError};
+use gristmill_wire::peer::ContextState;
+use gristmill_wire::{ContextId, Digest};
 
 use crate::client::Client;
 use crate::inner::Inner;
 
-/// Bytes of what tells contexts apart wherever they are known; a setup begins with it.
-const KEY_SIZE: usize = 16;
+use definition::KEY_SIZE;
+use report::Departed;
 
-/// What the layer above decides of a context. Its bytes are opaque here but for the key that they begin with: a worker's
-/// process gets them, and knows what to do.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct ContextDefinition {
-    /// For messages.
-    pub name: Box<str>,
-    /// What a process with the context sets up.
-    pub setup: Arc<[u8]>,
-    /// Workers that have it at the same time, at most.
-    pub workers_max: u16,
-    /// Processes can be forked from one in which it was set up.
-    pub is_fork_safe: bool,
-    /// How long it is kept while nobody uses it, nanoseconds.
-    pub linger_ns: u64,
-    /// Files that nodes have before it is set up there.
-    pub files: Arc<[Digest]>,
-    /// What each of its workers has besides a place, and how many places.
-    pub demand: Demand,
-}
-
-impl ContextDefinition {
-    /// What the graph has to know.
-    #[must_use]
-    pub const fn options(&self) -> ContextOptions {
-        let Self { workers_max, linger_ns, demand, .. } = *self;
-        ContextOptions { workers_max, linger_ns, demand }
-    }
-
-    /// Whether each worker sets it up by itself: a process that has seen its GPUs cannot be forked.
-    pub(crate) const fn needs_own_setup(&self) -> bool {
-        !self.is_fork_safe || self.demand.gpus > 0
-    }
-
-    /// The key that a setup begins with.
-    pub(crate) fn key_of(setup: &[u8]) -> &[u8] {
-        &setup[..setup.len().min(KEY_SIZE)]
-    }
-
-    /// Whether what was told of a setup is its key alone.
-    pub(crate) const fn is_key(setup: &[u8]) -> bool {
-        setup.len() == KEY_SIZE
-    }
-
-    /// What other processes are told, with the number that they are to know it by.
-    pub(crate) fn terms(&self, context: ContextId) -> ContextTerms<'_> {
-        ContextTerms {
-            context,
-            workers_max: self.workers_max,
-            is_fork_safe: self.is_fork_safe,
-            linger_ns: self.linger_ns,
-            demand: self.demand,
-            name: self.name.as_bytes(),
-            setup: &self.setup,
-            files: Files::Named(&self.files),
-        }
-    }
-
-    /// What another process has told.
-    pub(crate) fn told(terms: &ContextTerms<'_>) -> Self {
-        Self {
-            name: String::from_utf8_lossy(terms.name).into(),
-            setup: terms.setup.into(),
-            workers_max: terms.workers_max.max(1),
-            is_fork_safe: terms.is_fork_safe,
-            linger_ns: terms.linger_ns,
-            files: terms.files.iter().collect(),
-            demand: terms.demand,
-        }
-    }
-}
-
-/// What a context cost, and was good for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ContextReport {
-    /// What it is called.
-    pub name: Box<str>,
-    /// Its workers and calls.
-    pub stats: ContextStats,
-    /// How long those calls took together, nanoseconds.
-    pub busy_ns: u64,
-    /// What each of those workers has besides a place, and how many places.
-    pub demand: Demand,
-    /// Its setups.
-    pub setups: Setups,
-    /// Bytes of the files that each node has for it.
-    pub disk: u64,
-    /// Why nobody can have it.
-    pub failure: Option<Box<str>>,
-}
-
-/// How often something was set up, and how long that took: processes' starts are in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Setups {
-    /// How often.
-    pub count: u64,
-    /// Together, nanoseconds.
-    pub took_ns: u64,
-    /// Memory that the last one left its process with, bytes.
-    pub memory: u64,
-}
-
-impl Setups {
-    /// Adds those of a node.
-    fn add(&mut self, state: &ContextState) {
-        self.count = self.count.saturating_add(state.setups);
-        self.took_ns = self.took_ns.saturating_add(state.setup_ns);
-        self.memory = self.memory.max(state.memory);
-    }
-}
+pub use definition::ContextDefinition;
+pub use report::{ContextReport, Setups};
 
 #[derive(Debug)]
 struct Entry {
@@ -130,25 +26,11 @@ struct Entry {
     /// What its processes set up where that is another than was defined.
     setup: Option<Arc<[u8]>>,
     uses: u32,
+    /// This side has its files, and gives them; those of a context that others have told of are theirs to give.
+    gives_files: bool,
     setups: Setups,
     /// What it came to on nodes that are gone, as far as only they have counted it.
     departed: Departed,
-}
-
-/// What a context came to on nodes, counted there.
-#[derive(Debug, Clone, Copy, Default)]
-struct Departed {
-    deployments: u64,
-    calls: u64,
-    busy_ns: u64,
-}
-
-impl Departed {
-    fn add(&mut self, state: &ContextState) {
-        self.deployments = self.deployments.saturating_add(state.deployments);
-        self.calls = self.calls.saturating_add(state.calls);
-        self.busy_ns = self.busy_ns.saturating_add(state.busy_ns);
-    }
 }
 
 /// All contexts. An id stands for one definition for ever.
@@ -177,8 +59,15 @@ impl Contexts {
         self.last += 1;
         let id = ContextId(self.last);
         self.by_definition.insert(definition.clone(), id);
-        let (setup, setups, departed) = (None, Setups::default(), Departed::default());
-        self.entries.insert(id, Entry { definition, setup, uses: 1, setups, departed });
+        let entry = Entry {
+            definition,
+            setup: None,
+            uses: 1,
+            gives_files: false,
+            setups: Setups::default(),
+            departed: Departed::default(),
+        };
+        self.entries.insert(id, entry);
         id
     }
 
@@ -232,9 +121,16 @@ impl Contexts {
         is_last
     }
 
-    /// Forgets one that no task names any more; gives what its files are called.
+    /// The files of a context are given from here until it is dropped; false if they already were.
+    fn give_files(&mut self, id: ContextId) -> bool {
+        let entry = self.entries.get_mut(&id);
+        entry.is_some_and(|entry| !std::mem::replace(&mut entry.gives_files, true))
+    }
+
+    /// Forgets one that no task names any more; gives what those of its files are called that were given from here.
     pub fn drop(&mut self, id: ContextId) -> Arc<[Digest]> {
-        self.entries.remove(&id).map(|entry| entry.definition.files).unwrap_or_default()
+        let given = self.entries.remove(&id).filter(|entry| entry.gives_files);
+        given.map(|entry| entry.definition.files).unwrap_or_default()
     }
 
     /// What an id stands for; nothing for a worker's that has no context.
@@ -307,34 +203,6 @@ impl Client {
         inner.settle();
         self.summon_if_needed(inner);
     }
-
-    /// What a context cost, and was good for.
-    pub fn context_report(&self, id: ContextId) -> Option<ContextReport> {
-        let mut inner = self.lock();
-        inner.drain();
-        let entry = inner.lanes.contexts.entries.get(&id)?;
-        let mut stats = inner.core.context_stats(id)?;
-        let (mut setups, mut elsewhere) = (entry.setups, entry.departed);
-        let links = &inner.lanes.links;
-        let there = links.peers().filter_map(|peer| links.get(peer)?.contexts.state(id));
-        for state in there {
-            stats.workers = stats.workers.saturating_add(state.workers);
-            elsewhere.add(state);
-            setups.add(state);
-        }
-        let busy_ns = inner.lanes.scale.to_ns(stats.busy_ticks);
-        stats.deployments = stats.deployments.saturating_add(elsewhere.deployments);
-        stats.calls = stats.calls.saturating_add(elsewhere.calls);
-        Some(ContextReport {
-            name: entry.definition.name.clone(),
-            stats,
-            busy_ns: busy_ns.saturating_add(elsewhere.busy_ns),
-            demand: entry.definition.demand,
-            setups,
-            disk: entry.definition.files.iter().map(Digest::size).sum(),
-            failure: inner.core.context_failure(id).map(|failure| failure.text.clone()),
-        })
-    }
 }
 
 /// The id of a context that is known by its key, and gains a use.
@@ -360,7 +228,8 @@ impl Inner {
         let options = definition.options();
         let names = Arc::clone(&definition.files);
         let id = self.lanes.contexts.define(definition);
-        if self.core.define_context(id, options) {
+        self.core.define_context(id, options);
+        if self.lanes.contexts.give_files(id) {
             for (&digest, file) in names.iter().zip(files) {
                 self.lanes.giving.hold_file(digest, file);
             }
@@ -388,6 +257,8 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
+    use gristmill_wire::Demand;
+
     use super::*;
 
     fn definition(setup: &[u8]) -> ContextDefinition {
@@ -436,5 +307,18 @@ mod tests {
         assert_eq!(contexts.define(definition(&setup)), anew);
         contexts.drop(first);
         assert!(!contexts.use_again(first));
+    }
+    #[test]
+    fn only_files_that_were_given_from_here_are_let_go_of() {
+        let files: Arc<[Digest]> = [Digest::of([7; 32], 9)].into();
+        let with_files =
+            |setup| ContextDefinition { files: Arc::clone(&files), ..definition(setup) };
+        let mut contexts = Contexts::default();
+        let told = contexts.define(with_files(b"of a peer"));
+        let own = contexts.define(with_files(b"of this side"));
+        assert!(contexts.give_files(own));
+        assert!(!contexts.give_files(own), "they are held once");
+        assert!(contexts.drop(told).is_empty());
+        assert_eq!(contexts.drop(own), files);
     }
 }
