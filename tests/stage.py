@@ -12,6 +12,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 
+from gristmill import Executor
+
+import calls
+
 
 class Gate:
     """Holds tasks that call ``calls.enter(gate.path)``: the test learns of each one's start and lets it go on."""
@@ -35,6 +39,12 @@ class Gate:
     def close(self) -> None:
         """Lets everybody leave, now and later."""
         self.open(4000)
+
+
+def wait_for_nodes(executor: Executor, count: int) -> None:
+    """Looks until so many nodes are there; the watchdog ends a look that never finds them."""
+    while len([node for node in executor._nodes() if node["connected"]]) < count:
+        executor.submit(calls.nothing).result()
 
 
 class Script:

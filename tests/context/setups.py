@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gristmill import Context
+from gristmill import Context, current_executor
 
 
 class Log:
@@ -89,6 +89,13 @@ def part(name: str) -> str:
 def is_made_here(context: Context) -> bool:
     """Whether the context was set up in this process."""
     return bool(context["maker"] == os.getpid())
+
+
+def read_thrice(context: Context, place: int) -> list[int]:
+    """Has tasks read a place of the list, in the context that this one need not be in."""
+    options = current_executor().options(context=context)
+    children = [options.submit(lambda at: context["model"][at], place) for _ in range(3)]
+    return [child.result() for child in children]
 
 
 def see_gpus(log: Log) -> dict[str, str]:

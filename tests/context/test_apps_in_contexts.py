@@ -16,11 +16,6 @@ from setups import Log, load
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Log:
-    return Log(tmp_path)
-
-
-@pytest.fixture
 def kernel(tmp_path: Path) -> Iterator[gristmill.DataFlowKernel]:
     """A kernel on the engine."""
     executor = GristmillExecutor(max_workers_per_node=2)

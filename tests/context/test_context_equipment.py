@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -20,11 +19,6 @@ MakeExecutor = Callable[..., Executor]
 pytestmark = pytest.mark.skipif(
     "GRISTMILL_TEST_NODES" in os.environ, reason="nodes have what their agents are told"
 )
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Log:
-    return Log(tmp_path)
 
 
 def test_setup_and_calls_see_the_gpu_of_their_worker(

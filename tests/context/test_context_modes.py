@@ -19,11 +19,6 @@ from stage import lives
 MakeExecutor = Callable[..., Executor]
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Log:
-    return Log(tmp_path)
-
-
 def test_forked_calls_do_not_change_the_context(executor: Executor, log: Log) -> None:
     context = Context(load, log, mode="fork")
     options = executor.options(context=context)

@@ -27,11 +27,6 @@ MakeExecutor = Callable[..., Executor]
 passing: Any = None
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Log:
-    return Log(tmp_path)
-
-
 def test_large_arguments_of_a_setup_are_shared_and_changed_for_oneself_alone(
     make_executor: MakeExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -17,11 +16,6 @@ from setups import Log, load, open_and_close
 from stage import Gate
 
 MakeExecutor = Callable[..., Executor]
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Log:
-    return Log(tmp_path)
 
 
 def test_each_node_sets_a_context_up_once(

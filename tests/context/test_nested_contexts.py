@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,18 +12,13 @@ from gristmill import Context, ContextError, Executor, UnpicklableError, current
 
 import calls
 import setups
-from setups import Log, load, open_and_close
+from setups import Log, load, open_and_close, read_thrice
 from stage import Gate
 
 MakeExecutor = Callable[..., Executor]
 
 #: A context that is a global, while a test runs.
 passing: Any = None
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Log:
-    return Log(tmp_path)
 
 
 def report_of(context: Context, executor: Executor) -> Any:
@@ -39,13 +33,8 @@ def test_a_task_names_a_context_that_it_has_only_heard_of(
 ) -> None:
     context = Context(load, log)
 
-    def outer(place: int) -> list[int]:
-        options = current_executor().options(context=context)
-        children = [options.submit(lambda at: context["model"][at], place) for _ in range(3)]
-        return [child.result() for child in children]
-
     executor = make_executor(2, start=start)
-    assert executor.submit(outer, 4).result() == [4, 4, 4]
+    assert executor.submit(read_thrice, context, 4).result() == [4, 4, 4]
     report = report_of(context, executor)
     assert (report.calls, report.setups) == (3, len(log.pids("load")))
 

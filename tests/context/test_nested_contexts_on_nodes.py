@@ -5,28 +5,16 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from gristmill import Context, Executor, current_executor, on
 
 import calls
-from setups import Log, load
-from stage import Gate, descent
+from setups import Log, load, read_thrice
+from stage import Gate, descent, wait_for_nodes
 
 MakeExecutor = Callable[..., Executor]
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Log:
-    return Log(tmp_path)
-
-
-def wait_for_nodes(executor: Executor, count: int) -> None:
-    """Looks until so many nodes are there; the watchdog ends a look that never finds them."""
-    while len([node for node in executor._nodes() if node["connected"]]) < count:
-        executor.submit(calls.nothing).result()
 
 
 @pytest.mark.parametrize("start", ["fork", "spawn"])
@@ -35,13 +23,8 @@ def test_a_task_on_a_node_names_a_context_that_it_has_only_heard_of(
 ) -> None:
     context = Context(load, log)
 
-    def outer(place: int) -> list[int]:
-        options = current_executor().options(context=context)
-        children = [options.submit(lambda at: context["model"][at], place) for _ in range(3)]
-        return [child.result() for child in children]
-
     executor = make_executor(1, nodes=on.local(1, 1), start=start)
-    assert executor.submit(outer, 4).result() == [4, 4, 4]
+    assert executor.submit(read_thrice, context, 4).result() == [4, 4, 4]
     # The calls ran on the node, and the program had submitted none of them.
     report = context.report(executor)
     assert report is not None

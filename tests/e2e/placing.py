@@ -13,6 +13,12 @@ from placed import SHORT
 
 PROGRAM = Path(__file__).with_name("placed.py")
 _TESTS = Path(__file__).parents[1]
+#: Options come before the dashes, as ``ssh`` takes them.
+_SHELL = """#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+shift
+exec {shell} "$@"
+"""
 
 
 def command(*arguments: str) -> list[str]:
@@ -24,6 +30,14 @@ def surroundings(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment of the program, which finds the tests' tasks with it, and the same Gristmill as the tests."""
     paths = [str(_TESTS), os.environ.get("PYTHONPATH", "")]
     return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def write_shell(cluster: Cluster) -> str:
+    """Writes a program that is called as ``ssh`` is; gives its path."""
+    path: Path = cluster.shared / "ssh"
+    path.write_text(_SHELL.format(shell=cluster.shell))
+    path.chmod(0o755)
+    return str(path)
 
 
 def start(cluster: Cluster, environment: Mapping[str, str], folder: Path, *words: str) -> Process:

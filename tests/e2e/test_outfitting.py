@@ -12,15 +12,9 @@ from pathlib import Path
 import pytest
 
 from cluster import Cluster
-from placing import surroundings
+from placing import surroundings, write_shell
 
 PROGRAM = Path(__file__).with_name("outfitting.py")
-#: Options come before the dashes, as ``ssh`` takes them.
-_SHELL = """#!/bin/sh
-while [ "$1" != -- ]; do shift; done
-shift
-exec {shell} "$@"
-"""
 #: Nodes, and bytes of the file.
 COUNT, SIZE = 4, 8 << 20
 
@@ -36,16 +30,13 @@ def test_each_node_has_them_on_its_own_disk_and_most_have_them_from_another(
     cluster: Cluster,
 ) -> None:
     *nodes, program = cluster.nodes
-    shell: Path = cluster.shared / "ssh"
-    shell.write_text(_SHELL.format(shell=cluster.shell))
-    shell.chmod(0o755)
     environment: Path = cluster.shared / "env"
     venv.create(environment, symlinks=True, with_pip=False)
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     (environment / "lib" / version / "site-packages" / "husk.py").write_text("grains = 1\n")
     file: Path = cluster.shared / "weights.bin"
     file.write_bytes(bytes(SIZE))
-    words = [sys.executable, str(PROGRAM), str(shell), str(environment), str(file)]
+    words = [sys.executable, str(PROGRAM), write_shell(cluster), str(environment), str(file)]
     started = program.start(
         [*words, *(node.name for node in nodes)],
         env=surroundings({"XDG_CACHE_HOME": str(cluster.shared / "cache")}),

@@ -11,15 +11,9 @@ from pathlib import Path
 import pytest
 
 from cluster import Cluster
-from placing import surroundings
+from placing import surroundings, write_shell
 
 PROGRAM = Path(__file__).with_name("spreading.py")
-#: Options come before the dashes, as ``ssh`` takes them.
-_SHELL = """#!/bin/sh
-while [ "$1" != -- ]; do shift; done
-shift
-exec {shell} "$@"
-"""
 #: Nodes, and bytes of the argument. The program runs on a node of its own, whose link is as narrow as theirs.
 COUNT, SIZE = 8, 16 << 20
 RATE = 200e6 / 8
@@ -37,10 +31,7 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def shell(cluster: Cluster) -> str:
     """A program that is called as ``ssh`` is."""
-    path: Path = cluster.shared / "ssh"
-    path.write_text(_SHELL.format(shell=cluster.shell))
-    path.chmod(0o755)
-    return str(path)
+    return write_shell(cluster)
 
 
 def spread(cluster: Cluster, shell: str, fanout: int, topology: str) -> dict[str, float]:

@@ -7,14 +7,6 @@ import os
 from gristmill import Executor
 from gristmill._nodes.local import LocalNodes
 
-import calls
-
-
-def wait_for_nodes(executor: Executor, count: int) -> None:
-    """Looks until so many nodes are there; the watchdog ends a look that never finds them."""
-    while len([node for node in executor._nodes() if node["connected"]]) < count:
-        executor.submit(calls.nothing).result()
-
 
 def counts(executor: Executor) -> dict[str, int]:
     stats = executor.stats()

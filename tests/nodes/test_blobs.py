@@ -13,8 +13,8 @@ from gristmill import Executor, GristmillError, array, on
 from gristmill._nodes.local import LocalNodes
 
 import calls
-from blobs import counts, spilled, wait_for_nodes
-from stage import Gate
+from blobs import counts, spilled
+from stage import Gate, wait_for_nodes
 
 pytestmark = pytest.mark.slow
 

@@ -14,15 +14,9 @@ from gristmill import Executor, WorkerLost
 from gristmill._nodes.local import LocalNodes
 
 import calls
-from stage import Gate, descent
+from stage import Gate, descent, wait_for_nodes
 
 MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
-
-
-def wait_for_nodes(executor: Executor, count: int) -> None:
-    """Looks until so many nodes are there; the watchdog ends a look that never finds them."""
-    while len([node for node in executor._nodes() if node["connected"]]) < count:
-        executor.submit(calls.nothing).result()
 
 
 def test_a_node_that_is_told_to_stop_finishes_what_runs_and_gives_the_rest_back(

@@ -96,6 +96,25 @@ def test_each_node_is_brought_a_file_once_and_keeps_it(
         assert counts(executor)["given"] == 0, "what a node has is not sent again"
 
 
+def test_files_stay_until_a_task_needs_them(
+    keys: tuple[str, str], start_own: StartNode, weights: Path
+) -> None:
+    context = Context(load, files=[weights])
+
+    def has_heard_of_it() -> str:
+        return context.name
+
+    def needs_it() -> int:
+        return len(context["bytes"])
+
+    with Executor(nodes=on.hosts(start_own("one"), key=keys[0])) as executor:
+        assert executor.submit(has_heard_of_it).result() == context.name
+        assert counts(executor)["given"] == 0
+        submitted = executor.submit(lambda: context.submit(needs_it).result())
+        assert submitted.result() == SIZE, "a task of a task is brought them, too"
+        assert counts(executor)["given"] == SIZE
+
+
 def test_nodes_are_brought_an_environment_as_an_image(
     keys: tuple[str, str],
     start_own: StartNode,

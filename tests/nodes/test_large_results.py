@@ -12,9 +12,9 @@ from gristmill import Executor, WorkerLost, on
 from gristmill._nodes.local import LocalNodes
 
 import calls
-from blobs import counts, wait_for_nodes
+from blobs import counts
 from proxy import RelayedNodes
-from stage import Gate
+from stage import Gate, wait_for_nodes
 
 pytestmark = pytest.mark.slow
 

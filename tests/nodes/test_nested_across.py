@@ -8,7 +8,7 @@ from gristmill import Executor, current_executor
 from gristmill._nodes.local import LocalNodes
 
 import calls
-from stage import Gate, descent
+from stage import Gate, descent, wait_for_nodes
 
 MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
 
@@ -26,12 +26,6 @@ def fibonacci(number: int) -> int:
     executor = current_executor()
     one, other = (executor.submit(fibonacci, number - less) for less in (1, 2))
     return one.result() + other.result()
-
-
-def wait_for_nodes(executor: Executor, count: int) -> None:
-    """Looks until so many nodes are there; the watchdog ends a look that never finds them."""
-    while len([node for node in executor._nodes() if node["connected"]]) < count:
-        executor.submit(calls.nothing).result()
 
 
 def test_children_of_one_task_run_on_several_nodes(make_nodes: MakeNodes, gate: Gate) -> None:

@@ -14,17 +14,11 @@ from gristmill._nodes.local import LocalNodes
 
 import calls
 from proxy import RelayedNodes
-from stage import Gate, Script, descent, lives
+from stage import Gate, Script, descent, lives, wait_for_nodes
 
 pytestmark = pytest.mark.slow
 
 MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
-
-
-def wait_for_nodes(executor: Executor, count: int) -> None:
-    """Looks until so many nodes are there; the watchdog ends a look that never finds them."""
-    while len([node for node in executor._nodes() if node["connected"]]) < count:
-        executor.submit(calls.nothing).result()
 
 
 def test_a_dead_worker_on_a_node_fails_what_it_had_started(make_nodes: MakeNodes) -> None:

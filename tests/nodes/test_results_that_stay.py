@@ -13,9 +13,9 @@ from gristmill import Executor, on
 from gristmill._nodes.local import LocalNodes
 
 import calls
-from blobs import counts, spilled, wait_for_nodes
+from blobs import counts, spilled
 from proxy import RelayedNodes
-from stage import Gate
+from stage import Gate, wait_for_nodes
 
 pytestmark = pytest.mark.slow
 

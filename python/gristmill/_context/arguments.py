@@ -37,6 +37,8 @@ def dump(args: Sequence[Any]) -> Dumped:
     """Pickles arguments. Raises ``UnpicklableError``, and ``ImageError`` where there is no room for a file."""
     buffers: list[memoryview] = []
     pickled = _pickling.dump_value(args, buffers, is_for_task=True)
+    if not buffers:
+        return Dumped(pickled, None, None)
     if sum(buffer.nbytes for buffer in buffers) < _FILE_MIN:
         return Dumped(_pickling.dump_value(args, is_for_task=True), None, None)
     opened, layout = _write(buffers)

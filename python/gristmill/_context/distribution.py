@@ -31,13 +31,14 @@ def pack_for(executor: Executor, context: Context) -> tuple[bytes, Parcel]:
     if told["reuse"] == "none":
         return description, ()
     is_here = placement is None or placement.is_here
+    is_changed = False
     if told["environment"] is not None:
         path, digest = told["environment"]
         if not digest and (not is_here or storage.is_worth_an_image(path)):
             told["environment"] = _image_of(path)
+            is_changed = True
     if is_here:
         # What has not changed is the same to the byte: so a worker tells of it that has made the same context.
-        is_changed = told["environment"] != held.read(description)[1]["environment"]
         return held.write(key, told) if is_changed else description, ()
     parcel = {digest: path for path, digest, _ in told["files"].values()}
     if told["parts"] is not None:

@@ -26,12 +26,15 @@ def look(ticket: int, description: bytes) -> list[str]:
     """The digests of what is to be brought to this node; all else is here, and is kept from now on."""
     _, told = held.read(description)
     kept = _open.setdefault(ticket, {})
+    lacking = []
     for node, needed in _needs(told):
         for digest in needed:
             opened = opening.find(digest, node)
-            if opened is not None:
+            if opened is None:
+                lacking.append(digest)
+            else:
                 kept[digest] = opened
-    return [digest for _, needed in _needs(told) for digest in needed if digest not in kept]
+    return lacking
 
 
 def provide(ticket: int, description: bytes, brought: list[_native.BroughtFile]) -> bytes:
