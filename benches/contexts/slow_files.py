@@ -1,8 +1,8 @@
 """A file system as a busy cluster's is: a folder seen through FUSE, where every question takes its time.
 
 Read-only. Each look-up, listing, opening and read (128 KiB at most, as the kernel asks) waits for a millisecond before
-it is answered; those that come at once wait at once. The kernel keeps what it has read, and attributes for a
-second; a mount that was made just now has nothing.
+it is answered; those that come at once wait at once. The kernel keeps what it has read of a file until that changes, as
+of NFS, and attributes for a second; a mount that was made just now has nothing.
 """
 
 import importlib
@@ -102,6 +102,7 @@ def main() -> None:
         foreground=True,
         nothreads=False,
         ro=True,
+        auto_cache=True,
         fsname="slow",
         max_threads=_THREADS,
     )
