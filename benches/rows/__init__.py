@@ -8,6 +8,7 @@ from benches.rows.context_calls import ContextCallRow, ReforkRow
 from benches.rows.context_chemistry import ChemistryRow
 from benches.rows.context_import import SharedImportRow
 from benches.rows.context_inference import InferenceRow
+from benches.rows.context_shares import SharesRow
 from benches.rows.context_starts import ContextStartRow
 from benches.rows.context_sweeps import SweepsRow
 from benches.rows.echo import EchoRow, ViewsRow
@@ -62,6 +63,7 @@ ROWS: dict[str, Row] = {
         ReforkRow(),
         InferenceRow(),
         SweepsRow(),
+        SharesRow(),
         SharedImportRow(),
         ChemistryRow(),
     )
