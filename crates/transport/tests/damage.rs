@@ -13,7 +13,7 @@ use gristmill_transport::{
 use support::hostile::{Caller, Manners, call, halves, key, talk};
 use support::{NEVER_NS, accept, end_of, finish, flush, head, listen, receive};
 
-const GREETING: &[u8; 16] = b"GRISTMIL\x01\0\0\0\x02\0\0\0";
+const GREETING: &[u8; 16] = b"GRISTMIL\x01\0\0\0\x03\0\0\0";
 
 /// A channel to a node that keeps to the protocol as far as the greeting, and is driven by hand from there.
 fn channel_to(node: impl FnOnce(Caller) + Send + 'static) -> (TcpChannel, thread::JoinHandle<()>) {

@@ -43,4 +43,4 @@ pub use task::{
 pub use temperature::Temperature;
 
 /// The version of every layout in this crate; two ends with different versions refuse each other.
-pub const WIRE_VERSION: u32 = 2;
+pub const WIRE_VERSION: u32 = 3;
