@@ -2,6 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use gristmill_shm::{
     ArenaError, Claim, Corrupt, Tail, Window, WorkerArena, WorkerControl, WorkerLane,
@@ -18,6 +20,9 @@ use crate::read::{Task, read_definition, read_reply, read_task};
 use crate::running::Running;
 use crate::stamps::Stamps;
 use crate::tickets::Tickets;
+
+/// Between tasks that are refused because nothing may begin any more.
+const OVER_PAUSE: Duration = Duration::from_millis(1);
 
 /// How a worker is to behave.
 #[derive(Debug, Clone, Copy)]
@@ -223,6 +228,8 @@ impl<C: Callee> Worker<C> {
             return self.refuse(task, Verdict::Expired);
         }
         if self.is_over() {
+            // The engine may find that it is not, and have it tried again and again until then.
+            thread::sleep(OVER_PAUSE);
             return self.refuse(task, Verdict::Skipped);
         }
         self.pace.count_task();

@@ -2,6 +2,9 @@
 
 use gristmill_wire::peer::Beat;
 
+/// Clocks of two machines, and the counters of cores, differ by less than this part of a time.
+const DRIFT_SHARE: u64 = 100;
+
 /// How often to beat, and how long silence may last. Times are monotonic nanoseconds of this side.
 #[derive(Debug, Clone, Copy)]
 pub struct Pulse {
@@ -9,6 +12,8 @@ pub struct Pulse {
     expiry_ns: u64,
     /// When something came last.
     pub heard_at: u64,
+    /// When the newest beat was sent that the other end has heard for sure.
+    proven_at: u64,
     sent_at: u64,
     /// Since when there is a link.
     pub since_ns: u64,
@@ -28,6 +33,7 @@ impl Pulse {
             beat_ns,
             expiry_ns,
             heard_at: now,
+            proven_at: now,
             sent_at: 0,
             since_ns: now,
             last: Beat::default(),
@@ -59,6 +65,12 @@ impl Pulse {
         self.heard_at.saturating_add(self.expiry_ns)
     }
 
+    /// Until when the other end does not give this one up, whatever becomes of the connection: its silence began after it
+    /// had sent an echo, which may be long before this side noticed.
+    pub const fn proven_until(&self) -> u64 {
+        self.proven_at.saturating_add(self.expiry_ns - self.expiry_ns / DRIFT_SHARE)
+    }
+
     /// The longest silence allowed, seconds, for messages.
     #[expect(clippy::cast_precision_loss, reason = "for humans")]
     pub fn expiry_s(&self) -> f64 {
@@ -72,6 +84,7 @@ impl Pulse {
         if beat.echo_ns == 0 {
             return;
         }
+        self.proven_at = self.proven_at.max(beat.echo_ns.min(now));
         let round_trip = now.saturating_sub(beat.echo_ns).saturating_sub(beat.held_ns);
         if round_trip <= self.round_trip_ns {
             self.round_trip_ns = round_trip;
@@ -99,6 +112,27 @@ mod tests {
         here.take(&second, 1_130);
         assert_eq!(here.round_trip_ns, 100);
         assert_eq!(here.own_ns(2_000_080), 1_080);
+    }
+
+    #[test]
+    fn what_is_proven_ends_before_the_other_end_gives_up() {
+        let (mut lease, mut client) = (Pulse::new(100, 1_000, 0), Pulse::new(100, 1_000, 0));
+        assert_eq!(lease.proven_until(), 990);
+        let beat = lease.due(300).expect("due");
+        client.take(&beat, 340);
+        client.heard_at = 340;
+        // What the lease says from now on is lost, and the client goes on talking.
+        for now in [350, 550, 750] {
+            lease.take(&client.beat(now), now + 40);
+            lease.heard_at = now + 40;
+        }
+        assert_eq!(lease.proven_until(), 300 + 990);
+        assert!(
+            lease.proven_until() < client.expires_at() && client.expires_at() < lease.expires_at()
+        );
+        let liar = Beat { sent_ns: 1, echo_ns: u64::MAX, ..Beat::default() };
+        lease.take(&liar, 800);
+        assert_eq!(lease.proven_until(), 800 + 990, "nobody has heard what was not said yet");
     }
 
     #[test]

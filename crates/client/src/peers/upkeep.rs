@@ -85,12 +85,12 @@ pub(super) trait Upkeep: LinkHome {
         }
     }
 
-    /// Lets a lease's workers begin tasks for as long as its client counts on that. A node may be frozen: when it thaws its
-    /// workers are not to begin what the client has long sent elsewhere, before the engine ends them.
+    /// Lets a lease's workers begin tasks for as long as its client counts on that for sure. A node may be frozen, or cut
+    /// off: its workers are not to begin what the client has sent elsewhere, before the engine notices and ends them.
     fn extend_workers(&mut self) {
         let links = self.links();
         let ends =
-            links.peers().filter_map(|peer| links.get(peer)).map(|one| one.pulse.expires_at());
+            links.peers().filter_map(|peer| links.get(peer)).map(|one| one.pulse.proven_until());
         if let Some(until) = ends.max() {
             self.port_mut().extend_workers(until);
         }

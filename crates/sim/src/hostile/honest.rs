@@ -23,12 +23,14 @@ pub(super) struct Honest {
     pub lost: usize,
     chunk: Vec<u8>,
     clock: u64,
+    /// The engine's time in its last beat, which the next ones echo.
+    heard: u64,
 }
 
 impl Honest {
     pub fn new(link: Link) -> Self {
         let (given, own) = (VecDeque::new(), BTreeMap::new());
-        Self { link, given, own, lost: 0, chunk: Vec::new(), clock: 0 }
+        Self { link, given, own, lost: 0, chunk: Vec::new(), clock: 0, heard: 0 }
     }
 
     /// Whether it has nothing to do, nor waits for anything.
@@ -70,7 +72,8 @@ impl Honest {
         if let Some((task, attempt, bytes)) = self.given.pop_front() {
             self.answer((task, attempt), EndKind::Returned, &bytes);
         }
-        Beat { sent_ns: self.clock, workers: 2, ..Beat::default() }.write(&mut self.link.out);
+        let beat = Beat { sent_ns: self.clock, echo_ns: self.heard, workers: 2, ..Beat::default() };
+        beat.write(&mut self.link.out);
         let _ = self.link.flush();
     }
 
@@ -98,8 +101,10 @@ impl Honest {
                 self.given.push_back((task.task, task.attempt, task.payload.bytes.to_vec()));
             }
             MessageKind::Answer => self.take_answer(body),
-            MessageKind::Beat
-            | MessageKind::Define
+            MessageKind::Beat => {
+                self.heard = Beat::read(body).expect("the engine sends beats").sent_ns;
+            }
+            MessageKind::Define
             | MessageKind::DefineContext
             | MessageKind::ForgetContext
             | MessageKind::ContextState => {}

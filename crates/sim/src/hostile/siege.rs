@@ -271,13 +271,18 @@ mod tests {
         for _ in 0..9 {
             siege.turn();
         }
-        let heard_at = siege.engine.lanes.now;
-        assert_eq!(siege.engine.lanes.valid_until, Some(heard_at + EXPIRY_NS));
-        for _ in 0..9 {
+        let proven = EXPIRY_NS - EXPIRY_NS / 100;
+        let first_beat = 1_000;
+        assert_eq!(siege.engine.lanes.valid_until, Some(first_beat + proven));
+        let second_beat = first_beat + EXPIRY_NS / 8;
+        while siege.engine.lanes.now < second_beat + 2_000 {
+            siege.turn();
+        }
+        assert_eq!(siege.engine.lanes.valid_until, Some(second_beat + proven), "its echo came");
+        while siege.engine.lanes.now < 3 * second_beat {
             siege.engine.turn();
         }
-        let last_word = heard_at + 1_000;
-        assert_eq!(siege.engine.lanes.valid_until, Some(last_word + EXPIRY_NS), "and not after it");
+        assert_eq!(siege.engine.lanes.valid_until, Some(second_beat + proven), "and no other");
         let mut program = Siege::new(false);
         program.turn();
         assert_eq!(program.engine.lanes.valid_until, None, "a program's own have no end");
