@@ -105,7 +105,7 @@ impl Core {
     }
 
     /// Whether nobody has a place, or somebody who does not wait for tasks that he submitted.
-    fn is_unstuck(&self, place: usize) -> bool {
+    pub(crate) fn is_unstuck(&self, place: usize) -> bool {
         let slot = &self.slots[place];
         let of = self.slots.get(usize::from(slot.lent_to)).unwrap_or(slot);
         of.waiting == 0 && !self.is_stuck(slot.holder)

@@ -6,7 +6,7 @@ use super::Kinds;
 use crate::machine::slot_id;
 use crate::place::Placed;
 use crate::port::Port;
-use crate::slots::{Slot, SlotState};
+use crate::slots::SlotState;
 use crate::task::State;
 use crate::{Core, NONE, SlotId};
 
@@ -91,8 +91,7 @@ impl Core {
     /// Whether there could be as many places if nobody had any but those who wait for tasks that they submitted.
     fn could_have_places(&self, demand: &Demand) -> bool {
         let in_use = usize::from(self.config.workers) + self.wanted_spares() as usize;
-        let is_free = |slot: &&Slot| slot.waiting == 0 && !self.is_stuck(slot.holder);
-        let free = self.slots[..in_use].iter().filter(is_free).count();
+        let free = (0..in_use).filter(|&place| self.is_unstuck(place)).count();
         free >= usize::from(demand.places())
     }
 

@@ -333,3 +333,20 @@ fn a_spare_worker_that_is_for_nobody_any_more_gives_its_gpu_to_its_own_context()
     settle(&mut engine);
     assert!(engine.is_sent(task), "the spare one has the only GPU, and nobody waits for children");
 }
+
+#[test]
+fn a_child_is_refused_what_its_parents_worker_has_though_a_task_waits_for_a_place_of_that() {
+    let mut engine = equipped(3);
+    define(&mut engine, OTHER, Demand { cores: 2, ..MEMORY });
+    define(&mut engine, MODEL, MEMORY);
+    let parent = submit_in(&mut engine, OTHER);
+    settle(&mut engine);
+    let wide = submit(&mut engine, WIDE);
+    let child = wait_for_child(&mut engine, parent, MODEL);
+    assert_eq!(engine.status(child), Some(Status::Refused));
+    let slot = engine.core.task(parent).unwrap().slot.unwrap();
+    engine.core.waiting(slot, parent, false, engine.now, &mut engine.port);
+    let _outcome = engine.answer(parent, Returned);
+    settle(&mut engine);
+    assert!(engine.is_sent(wide));
+}
