@@ -195,7 +195,12 @@ impl Core {
                 held_up.add(Kinds::PLACES);
             }
         }
-        let before = std::mem::replace(&mut self.demands.held_up, held_up);
+        let before = self.demands.held_up;
+        if held_up.has_more_than(before) {
+            // Who has his turn depends on it. Let go of at the same time, two things could be held up in turns without end.
+            held_up.add(before);
+        }
+        self.demands.held_up = held_up;
         self.has_fresh |= before.has_more_than(held_up) && self.demands.len() > 0;
     }
 }

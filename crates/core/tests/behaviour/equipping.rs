@@ -350,3 +350,44 @@ fn a_child_is_refused_what_its_parents_worker_has_though_a_task_waits_for_a_plac
     settle(&mut engine);
     assert!(engine.is_sent(wide));
 }
+
+#[test]
+fn contexts_that_lack_different_things_in_turns_hold_up_tasks_and_not_the_engine() {
+    let mut engine = equipped(4);
+    let narrow = ContextId(3);
+    define(&mut engine, narrow, Demand { gpus: 500, ..Demand::NONE });
+    define(&mut engine, MODEL, Demand { cores: 3, ..MEMORY });
+    define(&mut engine, OTHER, Demand { cores: 3, ..Demand::NONE });
+    let first = submit_in(&mut engine, MODEL);
+    settle(&mut engine);
+    let _outcome = engine.answer(first, Returned);
+    let parent = submit_in(&mut engine, narrow);
+    settle(&mut engine);
+    let comes = submit_in(&mut engine, OTHER);
+    engine.pass(5_000_000);
+    for slot in std::mem::take(&mut engine.port.retired) {
+        engine.lose(slot);
+    }
+    assert_eq!(spawned(&engine, OTHER), 1, "it has all other places, and is not up");
+    let _waits = submit_in(&mut engine, narrow);
+    let _too_large = submit(&mut engine, Demand { gpus: 2000, memory: 10, ..Demand::NONE });
+    let small = submit(&mut engine, Demand { gpus: 250, ..Demand::NONE });
+    // Three places for the child, or one for each of the tasks and one for the context with few: those left out wait then.
+    let child = wait_for_child(&mut engine, parent, MODEL);
+    for task in [comes, child] {
+        settle(&mut engine);
+        let _outcome = engine.answer(task, Returned);
+    }
+    let slot = engine.core.task(parent).unwrap().slot.unwrap();
+    engine.core.waiting(slot, parent, false, engine.now, &mut engine.port);
+    let _outcome = engine.answer(parent, Returned);
+    for _ in 0..40 {
+        settle(&mut engine);
+        if engine.is_sent(small) {
+            return;
+        }
+        let runs = engine.port.sent.first().expect("somebody has his turn").task;
+        let _outcome = engine.answer(runs, Returned);
+    }
+    panic!("the task never has its turn");
+}
