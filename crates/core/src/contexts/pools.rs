@@ -10,6 +10,7 @@ use crate::demands::Claims;
 use crate::list::List;
 use crate::machine::Phase;
 use crate::slots::{Slot, SlotState};
+use crate::task::State;
 use crate::{Core, NONE, Supply};
 
 /// The workers that have one context, or none.
@@ -263,8 +264,21 @@ impl Core {
     /// Tasks that wait for workers without a context, and places of those that need several.
     pub(super) fn plain_waiting(&self) -> u64 {
         let wanted = if self.could_gather() { self.demands.wanted_places } else { 0 };
-        let places = wanted + self.demands.lent_places;
+        let places = wanted + self.ordinary_lent_places();
         u64::from(self.ready.len()) + self.nested_waiting(PLAIN) + places
+    }
+
+    /// Places of tasks that run, beyond their own workers': those of spare workers are nothing that others could use.
+    fn ordinary_lent_places(&self) -> u64 {
+        if self.demands.lent_places == 0 {
+            return 0;
+        }
+        let is_lent = |place: &usize| {
+            let holder = self.slots[*place].holder;
+            let runs = holder != NONE && self.tasks[holder].state == State::Sent;
+            runs && usize::from(self.tasks[holder].slot) != *place
+        };
+        (0..usize::from(self.config.workers)).filter(is_lent).count() as u64
     }
 
     /// Tasks for workers with a context that wait in the queues of those whose tasks submitted them: not all, where there are

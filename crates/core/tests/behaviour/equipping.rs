@@ -5,7 +5,7 @@ use gristmill_core::{
     Status, SubmitError, Supply, TaskId, TaskOptions,
 };
 use gristmill_wire::Demand;
-use gristmill_wire::Verdict::Returned;
+use gristmill_wire::Verdict::{Declined, Returned};
 
 use crate::fake::{Engine, engine_with, starting};
 
@@ -280,15 +280,18 @@ fn tasks_that_would_fit_beside_a_context_do_not_let_larger_ones_past_it() {
     panic!("the context never gets its share of a GPU");
 }
 
-/// A task that runs submits another one in a context, and waits for it.
-fn wait_for_child(engine: &mut Engine, parent: TaskId, context: ContextId) -> TaskId {
+/// A task that runs submits another one, and waits for it.
+fn wait_for(engine: &mut Engine, parent: TaskId, options: TaskOptions) -> TaskId {
     engine.start(parent);
     let slot = engine.core.task(parent).unwrap().slot.unwrap();
-    let options = TaskOptions { context, ..TaskOptions::default() };
     let child = engine.submit_as(&[], Some(options), Origin::Nested { slot, parent }).unwrap();
     engine.core.waiting(slot, parent, true, engine.now, &mut engine.port);
     settle(engine);
     child
+}
+
+fn wait_for_child(engine: &mut Engine, parent: TaskId, context: ContextId) -> TaskId {
+    wait_for(engine, parent, TaskOptions { context, ..TaskOptions::default() })
 }
 
 #[test]
@@ -390,4 +393,29 @@ fn contexts_that_lack_different_things_in_turns_hold_up_tasks_and_not_the_engine
         let _outcome = engine.answer(runs, Returned);
     }
     panic!("the task never has its turn");
+}
+
+#[test]
+fn a_child_is_refused_what_its_parent_has_though_that_has_a_spare_place_too() {
+    let supply = Supply { memory: 100, gpus: 0 };
+    let mut engine = engine_with(Config { workers: 2, spare_max: 2, supply, ..Config::default() });
+    define(&mut engine, MODEL, MEMORY);
+    let parent = engine.submit();
+    let demand = Demand { cores: 2, ..MEMORY };
+    let wide = wait_for(&mut engine, parent, TaskOptions { demand, ..TaskOptions::default() });
+    assert!(engine.is_sent(wide), "it has the other place, and a spare one");
+    let plain = wait_for(&mut engine, wide, TaskOptions::default());
+    let slot = engine.core.task(wide).unwrap().slot.unwrap();
+    let options = TaskOptions { context: MODEL, ..TaskOptions::default() };
+    let origin = Origin::Nested { slot, parent: wide };
+    let child = engine.submit_as(&[], Some(options), origin).unwrap();
+    let _outcome = engine.answer(plain, Declined);
+    settle(&mut engine);
+    let _outcome = engine.answer(plain, Returned);
+    settle(&mut engine);
+    assert_eq!(
+        engine.status(child),
+        Some(Status::Refused),
+        "a spare worker idles, and no other can come"
+    );
 }
