@@ -201,6 +201,10 @@ impl Core {
             held_up.add(before);
         }
         self.demands.held_up = held_up;
-        self.has_fresh |= before.has_more_than(held_up) && self.demands.len() > 0;
+        if before.has_more_than(held_up) && self.demands.len() > 0 {
+            self.has_fresh = true;
+            // They count among those who could use workers now, and nobody has asked for any.
+            self.contexts.note_news();
+        }
     }
 }

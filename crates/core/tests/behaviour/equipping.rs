@@ -1,8 +1,8 @@
 //! Contexts whose workers have GPUs, memory and several places.
 
 use gristmill_core::{
-    Config, ContextId, ContextOptions, Epoch, Origin, PeerId, PeerOffer, SlotId, StartFailure,
-    Status, SubmitError, Supply, TaskId, TaskOptions,
+    CancelMode, Config, ContextId, ContextOptions, Epoch, Origin, PeerId, PeerOffer, SlotId,
+    StartFailure, Status, SubmitError, Supply, TaskId, TaskOptions,
 };
 use gristmill_wire::Demand;
 use gristmill_wire::Verdict::{Declined, Returned};
@@ -418,4 +418,34 @@ fn a_child_is_refused_what_its_parent_has_though_that_has_a_spare_place_too() {
         Some(Status::Refused),
         "a spare worker idles, and no other can come"
     );
+}
+
+#[test]
+fn a_wide_task_has_its_turn_once_nobody_else_waits_without_being_asked_for_again() {
+    let mut engine = equipped(3);
+    let all = Demand { cores: 3, ..Demand::NONE };
+    define(&mut engine, OTHER, all);
+    define(&mut engine, MODEL, Demand::NONE);
+    let runs = submit_in(&mut engine, OTHER);
+    settle(&mut engine);
+    let wide = submit(&mut engine, all);
+    let waits = submit_in(&mut engine, MODEL);
+    engine.pass(20_000_000);
+    let _outcome = engine.answer(runs, Returned);
+    let _outcome = engine.core.cancel(waits, CancelMode::Unstarted, engine.now, &mut engine.port);
+    engine.core.poll(engine.now, &mut engine.port);
+    for _ in 0..20 {
+        engine.now = engine.core.next_wake(engine.now).expect("somebody looks after it");
+        engine.core.poll(engine.now, &mut engine.port);
+        for slot in std::mem::take(&mut engine.port.retired) {
+            engine.lose(slot);
+        }
+        for slot in std::mem::take(&mut engine.port.spawned) {
+            engine.up(slot);
+        }
+        if engine.is_sent(wide) {
+            return;
+        }
+    }
+    panic!("it never has its turn");
 }
