@@ -29,7 +29,7 @@ impl Core {
             // What came back from a worker that gives way may be for another one that has room.
             self.pump(port);
         }
-        let lacks = |pool: &Pool| pool.demand > pool.live;
+        let lacks = |pool: &Pool| pool.demand > pool.live || pool.lacks_spare;
         self.contexts.is_short = pools.iter().any(lacks) || !tasks.lacking.is_empty();
         let plain = self.waits(PLAIN).then(|| self.starts.pause_after(self.now)).flatten();
         let pauses = [plain, self.contexts.next_start(self.now)];

@@ -30,6 +30,8 @@ pub(super) struct Pool {
     /// How many it is to have now.
     pub share: u32,
     pub may_start: bool,
+    /// All its workers wait, and a spare one could run what they may wait for, however many it may have.
+    pub lacks_spare: bool,
     /// Its workers are known to come up.
     pub is_proven: bool,
     /// When it got one last.
@@ -183,6 +185,7 @@ impl Core {
             due: 0,
             share: 0,
             may_start,
+            lacks_spare: false,
             is_proven: true,
             served_at: self.contexts.plain_served_at,
         }
@@ -212,9 +215,19 @@ impl Core {
             due: 0,
             share: 0,
             may_start,
+            lacks_spare: may_start && self.lacks_spare(id, &staff),
             is_proven: context.is_proven,
             served_at: context.served_at,
         }
+    }
+
+    /// Whether tasks wait for workers with a context that all wait themselves, and a spare one could be had.
+    fn lacks_spare(&self, id: ContextId, staff: &Staff) -> bool {
+        let is_free = |slot: &Slot| {
+            slot.context == id && slot.has_process() && slot.waiting == 0 && !slot.is_leaving
+        };
+        let is_stuck = staff.live > 0 && !self.slots.iter().any(is_free);
+        is_stuck && self.contexts.waits(id) && self.free_spares() > 0
     }
 
     /// How many workers would have something to do, as far as there are such, or room for them.

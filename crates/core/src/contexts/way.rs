@@ -106,8 +106,8 @@ impl Core {
         port: &mut impl Port,
     ) {
         let of_pool = |pool: &Pool| {
-            let lacking = pool.due.saturating_sub(pool.live);
-            (pool.needs, pool.live == 0, pool.context, lacking)
+            let lacking = pool.due.saturating_sub(pool.live).max(pool.lacks_spare.into());
+            (pool.needs, pool.live == 0 || pool.lacks_spare, pool.context, lacking)
         };
         let of_task = |&needs: &Demand| (needs, tasks.live == 0, PLAIN, 1);
         let lacking = || pools.iter().map(of_pool).chain(tasks.lacking.iter().map(of_task));

@@ -449,3 +449,23 @@ fn a_wide_task_has_its_turn_once_nobody_else_waits_without_being_asked_for_again
     }
     panic!("it never has its turn");
 }
+
+#[test]
+fn a_spare_worker_beyond_those_allowed_gets_what_an_idle_one_has() {
+    let supply = Supply { memory: 100, gpus: 0 };
+    let mut engine = engine_with(Config { workers: 2, spare_max: 1, supply, ..Config::default() });
+    for (context, memory) in [(MODEL, 30), (OTHER, 60)] {
+        let demand = Demand { memory, ..Demand::NONE };
+        let options = ContextOptions { workers_max: 1, linger_ns: u64::MAX, demand };
+        engine.core.define_context(context, options);
+    }
+    let idles = submit_in(&mut engine, OTHER);
+    settle(&mut engine);
+    let _outcome = engine.answer(idles, Returned);
+    let parent = submit_in(&mut engine, MODEL);
+    settle(&mut engine);
+    let child = wait_for_child(&mut engine, parent, MODEL);
+    let _outcome = engine.answer(child, Declined);
+    settle(&mut engine);
+    assert!(engine.is_sent(child), "its parent's worker cannot run it, and waits for it");
+}
