@@ -226,8 +226,8 @@ impl Core {
         let is_free = |slot: &Slot| {
             slot.context == id && slot.has_process() && slot.waiting == 0 && !slot.is_leaving
         };
-        let is_stuck = staff.live > 0 && !self.slots.iter().any(is_free);
-        is_stuck && self.contexts.waits(id) && self.free_spares() > 0
+        let could_be = staff.live > 0 && self.contexts.waits(id) && self.free_spares() > 0;
+        could_be && !self.slots.iter().any(is_free)
     }
 
     /// How many workers would have something to do, as far as there are such, or room for them.
