@@ -6,7 +6,7 @@ use gristmill_wire::{ContextId, Demand};
 
 use super::fair::{Places, Wish, deal, divide};
 use super::{Context, PLAIN};
-use crate::demands::Claims;
+use crate::demands::{Claims, Kinds};
 use crate::list::List;
 use crate::machine::Phase;
 use crate::slots::{Slot, SlotState};
@@ -122,20 +122,31 @@ impl Core {
             let more = u32::try_from(share.len()).unwrap_or(u32::MAX);
             pool.due = pool.demand - pool.wants() + more;
         }
-        self.deal_places(pools);
         let waiting = of_tasks.iter().filter(|&&number| number >= live);
-        TaskPool { live, lacking: waiting.map(|&number| demands[number as usize]).collect() }
+        let lacking = waiting.map(|&number| demands[number as usize]).collect();
+        let tasks = TaskPool { live, lacking };
+        self.deal_places(pools, &tasks);
+        tasks
     }
 
-    /// Deals places to those who have everything else for more workers, or could do without.
-    fn deal_places(&self, pools: &mut [Pool]) {
+    /// Deals places to those who have everything else for more workers, or could do without: to nobody more than he is due
+    /// of what others lack.
+    fn deal_places(&self, pools: &mut [Pool], tasks: &TaskPool) {
         let mut left = self.demands.claims.clone();
+        let kinds = |pool: &Pool| Kinds::besides_places(&pool.needs);
+        let is_wanted = |pool: &Pool| {
+            let lacks = |other: &Pool| other.context != pool.context && other.due > other.live;
+            let mut others = pools.iter().filter(|other| lacks(other)).map(kinds);
+            let mut of_tasks = tasks.lacking.iter().map(Kinds::of);
+            others.any(|one| one.meets(kinds(pool))) || of_tasks.any(|one| one.meets(kinds(pool)))
+        };
         let usable = |pool: &Pool| {
             if pool.needs.is_none() {
                 return pool.demand;
             }
-            let mut count = pool.live.min(pool.due);
-            while count < pool.due
+            let most = if is_wanted(pool) { pool.due } else { pool.demand };
+            let mut count = pool.live.min(most);
+            while count < most
                 && let Some(devices) = left.find(&pool.needs, std::iter::empty())
             {
                 left.take(&pool.needs, devices);

@@ -469,3 +469,33 @@ fn a_spare_worker_beyond_those_allowed_gets_what_an_idle_one_has() {
     settle(&mut engine);
     assert!(engine.is_sent(child), "its parent's worker cannot run it, and waits for it");
 }
+
+#[test]
+fn places_that_wait_for_memory_are_for_a_context_that_needs_none() {
+    let mut engine = equipped(3);
+    let narrow = ContextId(3);
+    define(&mut engine, MODEL, Demand { memory: 50, ..Demand::NONE });
+    define(&mut engine, OTHER, MEMORY);
+    define(&mut engine, narrow, Demand { gpus: 250, ..Demand::NONE });
+    let first = submit_in(&mut engine, MODEL);
+    settle(&mut engine);
+    let _outcome = engine.answer(first, Returned);
+    let _runs = submit_in(&mut engine, narrow);
+    settle(&mut engine);
+    let _comes = submit_in(&mut engine, OTHER);
+    engine.pass(5_000_000);
+    for slot in std::mem::take(&mut engine.port.retired) {
+        engine.lose(slot);
+    }
+    assert_eq!(spawned(&engine, OTHER), 1, "it has what another worker of the first lacks");
+    for context in [MODEL, MODEL, narrow, narrow] {
+        let _task = submit_in(&mut engine, context);
+    }
+    for _ in 0..3 {
+        engine.pass(20_000_000);
+        for slot in std::mem::take(&mut engine.port.retired) {
+            engine.lose(slot);
+        }
+    }
+    assert_eq!(spawned(&engine, narrow), 2, "the third place is no use to anybody else now");
+}
