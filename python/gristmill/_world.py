@@ -145,7 +145,7 @@ def _umask() -> int:
 def enter(description: bytes, is_bare: bool = False) -> dict[str, Any]:
     """Makes this process's world that of the caller; gives the rest of the description.
 
-    :param is_bare: nothing is imported that the caller wants preloaded: it has packages of its own.
+    :param is_bare: nothing is imported that the caller wants preloaded or has filters for: it has packages of its own.
     """
     world: dict[str, Any] = load(description)
     is_node = "GRISTMILL_NODE_THREADS" in os.environ
@@ -157,7 +157,7 @@ def enter(description: bytes, is_bare: bool = False) -> dict[str, Any]:
         _locale.setlocale(_locale.LC_ALL, world["locale"])
     except _locale.Error as error:  # type: ignore[attr-defined]
         warnings.warn(f"the caller's locale is not available here: {error}", stacklevel=1)
-    filters = [_load_filter(one) for one in world["warnings"]]
+    filters = [_load_filter(one, is_bare) for one in world["warnings"]]
     warnings.filters[:] = [one for one in filters if one is not None]  # type: ignore[index]
     world["threads_by"] = None if is_bare else _threads.import_all(world["preload"])
     return world
@@ -244,12 +244,19 @@ def _dump_filter(one: Any) -> Any:
     return pickled
 
 
-def _load_filter(one: Any) -> Any:
+def _load_filter(one: Any, is_bare: bool) -> Any:
+    """A filter that was dumped, or ``None`` if its category cannot be imported here, or must not be."""
     if isinstance(one, tuple):
         action, message, category, module, line = one
         return action, message, getattr(builtins, category), module, line
-    if one is None:
+    if one is None or is_bare:
         return None
     import pickle
 
-    return pickle.loads(one)
+    try:
+        return pickle.loads(one)
+    except (
+        ImportError,
+        AttributeError,
+    ):  # a library that another node lacks, or has in another version
+        return None

@@ -166,7 +166,7 @@ def _is_bare(context: bytes) -> bool:
         return False
     from gristmill._context import held
 
-    return held.has_environment(context)
+    return held.has_packages(context)
 
 
 def _set_up(context: bytes, description: bytes) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import venv
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from gristmill._images.recipe import Recipe
 from setups import load_grain
 
 MakeEnvironment = Callable[[str], Path]
+MakeExecutor = Callable[..., Executor]
 
 
 @pytest.fixture
@@ -46,6 +49,42 @@ def test_two_contexts_have_two_versions_of_one_package(
         assert options.submit(os.getenv, "VIRTUAL_ENV").result() == str(environment)
     with pytest.raises(ImportError):
         executor.submit(load_grain).result()
+
+
+def test_what_the_caller_has_imported_is_not_imported_for_a_context(
+    make_executor: MakeExecutor,
+    make_environment: MakeEnvironment,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    callers = tmp_path / "site-packages"
+    callers.mkdir()
+    # As numpy does: a filter for warnings of its own, which workers have as well.
+    (callers / "grain.py").write_text("version = 'caller'\nclass Sprouts(UserWarning): pass\n")
+    monkeypatch.syspath_prepend(str(callers))
+    grain = importlib.import_module("grain")
+    monkeypatch.delitem(sys.modules, "grain")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=grain.Sprouts)
+        monkeypatch.setitem(sys.modules, "grain", grain)
+        executor = make_executor(1)
+        for reuse, fork in (("memory", True), ("memory", False), ("disk", True)):
+            context = Context(load_grain, environment=make_environment("5"), reuse=reuse, fork=fork)
+            options = executor.options(context=context)
+            assert options.submit(lambda context=context: context["version"]).result() == "5"
+
+
+def test_libraries_with_threads_need_nothing_more_in_an_environment(
+    make_executor: MakeExecutor, make_environment: MakeEnvironment
+) -> None:
+    environment = make_environment("1")
+    (packages,) = environment.glob("lib/python*/site-packages")
+    (packages / "numpy.py").write_text("")
+    context = Context(
+        lambda: {"name": importlib.import_module("numpy").__file__}, environment=environment
+    )
+    options = make_executor(1).options(context=context)
+    assert options.submit(lambda: context["name"]).result() == str(packages / "numpy.py")
 
 
 def test_a_context_imports_from_an_image(

@@ -154,7 +154,7 @@ def main() -> None:
 
     writer = int(sys.argv[2])
     world, description, definition, pickled = _world.load(sys.stdin.buffer.read())
-    _world.enter(world, held.has_environment(description))
+    _world.enter(world, held.has_packages(description))
 
     def call() -> Any:
         held.set_up(_as_memory(description), world)

@@ -69,9 +69,12 @@ class Held:
 _held: Held | None = None
 
 
-def has_environment(description: bytes) -> bool:
-    """Whether the context that a description names has packages of its own."""
-    return bool(description) and read(description)[1]["environment"] is not None
+def has_packages(description: bytes) -> bool:
+    """Whether the context that a description names has packages of its own: an environment, or what is brought."""
+    if not description:
+        return False
+    told = read(description)[1]
+    return told["environment"] is not None or bool(told["layers"])
 
 
 def read(description: bytes) -> tuple[bytes, dict[str, Any]]:

@@ -44,6 +44,7 @@ def enter(described: tuple[str, str]) -> None:
     global _opened
     # What is needed of the caller's packages is loaded from there; all else comes from the environment.
     import cloudpickle  # noqa: F401
+    import threadpoolctl  # noqa: F401
 
     from gristmill import _pickling, _remote  # noqa: F401
 
