@@ -14,6 +14,7 @@ from gristmill._images.contents import Contents
 __all__ = [
     "BLOCK_MIN",
     "INTERRUPT_SIGNAL",
+    "SETUP_ALARM",
     "SETUP_EXIT_CODE",
     "THREADED_EXIT_CODE",
     "AppLane",
@@ -30,6 +31,7 @@ __all__ = [
     "MapResults",
     "NestedContext",
     "Options",
+    "SetupTimer",
     "Ticket",
     "Zygote",
     "become_a_worker",
@@ -69,8 +71,14 @@ _R = TypeVar("_R")
 
 BLOCK_MIN: Final[int]
 INTERRUPT_SIGNAL: Final[int]
+SETUP_ALARM: Final[int]
 SETUP_EXIT_CODE: Final[int]
 THREADED_EXIT_CODE: Final[int]
+
+@final
+class SetupTimer:
+    def __new__(cls, seconds: float) -> SetupTimer: ...
+    def stop(self) -> None: ...
 
 @final
 class Fleet:

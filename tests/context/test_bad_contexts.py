@@ -65,6 +65,32 @@ def test_a_setup_that_hangs_is_stopped_and_says_where_it_was(
     assert executor.submit(abs, -1).result() == 1
 
 
+@pytest.mark.parametrize("reuse", ["memory", "disk"])
+def test_a_setup_that_uses_alarms_itself_is_stopped_as_well(executor: Executor, reuse: str) -> None:
+    def hang() -> None:
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        signal.alarm(0)
+        threading.Event().wait()
+
+    context = Context(hang, name="model", timeout=0.2, reuse=reuse)
+    with pytest.raises(ContextError, match=r"(?s)model.* in time.*threading.py.* in wait"):
+        executor.options(context=context).submit(abs, -1).result()
+
+
+@pytest.mark.parametrize("reuse", ["none", "disk"])
+def test_a_setup_that_fails_in_the_process_of_a_call_fails_the_context(
+    executor: Executor, reuse: str
+) -> None:
+    options = executor.options(context=Context(no_weights, name="model", reuse=reuse))
+    with pytest.raises(
+        ContextError, match=r"(?s)setup of context 'model' failed.*in no_weights.*no weights"
+    ):
+        options.submit(abs, -1).result()
+    options = executor.options(context=Context(os._exit, 3, name="model", reuse=reuse))
+    with pytest.raises(ContextError, match=r"context 'model' ended with exit code 3"):
+        options.submit(abs, -1).result()
+
+
 def test_a_setup_that_forks_does_not_make_two_of_it(executor: Executor, tmp_path: Path) -> None:
     def fork(log: Log) -> dict[str, Any]:
         os.fork()
@@ -78,13 +104,18 @@ def test_a_setup_that_forks_does_not_make_two_of_it(executor: Executor, tmp_path
     assert [future.result() for future in executor.submit_many(abs, [-1] * 9)] == [1] * 9
 
 
-def test_a_setup_that_dies_is_tried_again_and_then_given_up(make_executor: MakeExecutor) -> None:
-    def die() -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
+def test_a_setup_that_crashes_is_tried_again_and_then_given_up_with_where_it_was(
+    make_executor: MakeExecutor,
+) -> None:
+    def crash() -> None:
+        os.kill(os.getpid(), signal.SIGSEGV)
 
     executor = make_executor(1)
-    with pytest.raises(ContextError, match='"model" was killed'):
-        executor.options(context=Context(die, name="model")).submit(abs, -1).result()
+    context = Context(crash, name="model", reuse="none")
+    with pytest.raises(ContextError, match=r"(?s)'model'.*SIGSEGV.* in crash"):
+        executor.options(context=context).submit(abs, -1).result()
+    with pytest.raises(ContextError, match=r'(?s)"model" was killed by .*SIGSEGV.* in crash'):
+        executor.options(context=Context(crash, name="model")).submit(abs, -1).result()
     assert executor.submit(abs, -1).result() == 1
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,8 +13,9 @@ from gristmill import Context, Executor, TaskInterrupted, TaskTimeout, WorkerLos
 from gristmill._context.calls import Forked
 from gristmill._native import INTERRUPT_SIGNAL
 
+import calls
 from setups import Log, load, open_and_close
-from stage import lives
+from stage import Gate, lives
 
 MakeExecutor = Callable[..., Executor]
 
@@ -46,6 +47,23 @@ def test_a_forked_call_that_dies_leaves_its_worker_alone(
     assert options.submit(os.getppid).result() == parent
 
 
+def test_a_forked_call_that_leaves_a_child_behind_is_over(
+    make_executor: MakeExecutor, log: Log, gate: Gate
+) -> None:
+    context = Context(load, log, mode="fork")
+
+    def leave_a_child() -> int:
+        if os.fork() == 0:
+            calls.enter(gate.path)
+            os._exit(0)
+        return 7
+
+    options = make_executor(1).options(context=context)
+    assert options.submit(leave_a_child).result() == 7
+    gate.wait_entered()
+    gate.open()
+
+
 def test_a_forked_call_is_stopped_when_its_time_is_over(
     make_executor: MakeExecutor, log: Log
 ) -> None:
@@ -68,6 +86,23 @@ def test_without_reuse_each_call_has_a_setup_of_its_own(
     assert log.pids("open") == log.pids("close") == [process for _, process in found]
     with pytest.raises(ZeroDivisionError):
         options.submit(lambda: 1 / 0).result()
+
+
+@pytest.mark.parametrize("reuse", ["memory", "none"])
+def test_a_teardown_that_raises_costs_no_result_and_names_its_context(
+    make_executor: MakeExecutor, capfd: pytest.CaptureFixture[str], reuse: str
+) -> None:
+    def fail_late() -> Iterator[dict[str, int]]:
+        yield {"number": 7}
+        raise ValueError("still open")
+
+    context = Context(fail_late, name="model", reuse=reuse)
+    executor = make_executor(1)
+    assert executor.options(context=context).submit(lambda: context["number"]).result() == 7
+    executor.shutdown()
+    said = capfd.readouterr().err
+    assert "still open" in said
+    assert "the end of context 'model'" in said
 
 
 @pytest.mark.parametrize("mode", ["direct", "fork"])

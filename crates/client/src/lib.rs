@@ -63,7 +63,7 @@ pub use peers::{
 pub use provisions::{Brought, Steward, Ticket};
 pub use results::{CallResult, CallValue, Results};
 pub use submit::Call;
-pub use tree::{INTERRUPT_SIGNAL, SETUP_EXIT_CODE, THREADED_EXIT_CODE};
+pub use tree::{INTERRUPT_SIGNAL, SETUP_ALARM, SETUP_EXIT_CODE, THREADED_EXIT_CODE};
 #[cfg(any(test, feature = "workless"))]
 pub use workless::Workless;
 

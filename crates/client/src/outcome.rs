@@ -123,16 +123,19 @@ fn lost_text(task: TaskId, name: &str, report: &LossReport) -> String {
         "{task} ({name}) was lost: worker {} (process {}){place} {}",
         report.slot.0,
         report.pid,
-        cause_text(report.cause)
+        death_text(report.cause, report.oom)
     );
-    if report.oom {
-        text.push_str(", most likely by the kernel for want of memory");
-    }
     text.push_str(" while it ran the task");
     if !report.detail.is_empty() {
         let _ = write!(text, "\nits last lines on standard error:\n{}", report.detail);
     }
     text
+}
+
+/// What became of a process, and whether the kernel did it, as the end of a sentence.
+pub(crate) fn death_text(cause: LossCause, oom: bool) -> String {
+    let by_kernel = if oom { ", most likely by the kernel for want of memory" } else { "" };
+    format!("{}{by_kernel}", cause_text(cause))
 }
 
 /// What became of a process, as the end of a sentence.
@@ -163,6 +166,7 @@ fn signal_name(signal: i32) -> &'static str {
         libc::SIGSEGV => "SIGSEGV",
         libc::SIGPIPE => "SIGPIPE",
         libc::SIGALRM => "SIGALRM",
+        libc::SIGSTKFLT => "SIGSTKFLT",
         libc::SIGTERM => "SIGTERM",
         libc::SIGXCPU => "SIGXCPU",
         libc::SIGSYS => "SIGSYS",

@@ -22,6 +22,7 @@ mod object;
 mod parents;
 mod raw;
 mod serve;
+mod setup_timer;
 mod steward;
 mod zygote;
 
@@ -78,6 +79,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fork::watch();
     module.add("INTERRUPT_SIGNAL", gristmill_client::INTERRUPT_SIGNAL)?;
     module.add("THREADED_EXIT_CODE", gristmill_client::THREADED_EXIT_CODE)?;
+    module.add("SETUP_ALARM", gristmill_client::SETUP_ALARM)?;
     module.add("SETUP_EXIT_CODE", gristmill_client::SETUP_EXIT_CODE)?;
     module.add("BLOCK_MIN", gristmill_shm::BLOCK_MIN)?;
     module.add_class::<arena::ArenaMemory>()?;
@@ -91,6 +93,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<nodes::Fleet>()?;
     module.add_class::<steward::BroughtFile>()?;
     module.add_function(wrap_pyfunction!(nodes::run_agent, module)?)?;
+    module.add_class::<setup_timer::SetupTimer>()?;
     module.add_class::<zygote::PyZygote>()?;
     image::add_to(module)?;
     module.add_class::<journal::PyJournal>()?;

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
+import traceback
 from typing import TYPE_CHECKING, Any
 
 from gristmill import _functions, _native, _pickling, _remote, _unpickling, _world
 from gristmill._context import folders
-from gristmill._errors import WorkerLost
+from gristmill._errors import ContextError, WorkerLost
 from gristmill._held_interrupts import HeldInterrupts
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ _BOOTSTRAP = (
 )
 #: The first byte of what a child gives back.
 _RETURNED, _RAISED = b"+", b"-"
+#: What comes before that from a child that sets a context up: whether it has.
+_SET_UP, _NOT_SET_UP = b".", b"!"
 
 
 def way(
@@ -79,7 +83,7 @@ class Forked:
         try:
             os.close(writer)
             interrupts.release()
-            answer = _read_all(reader)
+            answer = _read_all(reader, child)
         except BaseException:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
@@ -137,7 +141,7 @@ class Anew:
                 assert child.stdin is not None, "it was asked for"
                 with child.stdin as pipe:
                     pipe.write(message)
-                answer = _read_all(reader)
+                answer = _read_all(reader, child.pid)
             except BrokenPipeError:
                 answer = b""
             except BaseException:
@@ -145,11 +149,13 @@ class Anew:
                 raise
             finally:
                 os.close(reader)
-        return _result(answer, child.returncode, f"the process of the call in {self._name!r}")
+        if answer[:1] != _SET_UP:
+            raise ContextError(_why_not_set_up(self._name, answer, child.returncode))
+        return _result(answer[1:], child.returncode, f"the process of the call in {self._name!r}")
 
 
 def main() -> None:
-    """Sets a context up, calls one function, and writes what came of it: what ``Anew`` starts."""
+    """Sets a context up, calls one function, and writes what came of each: what ``Anew`` starts."""
     from gristmill._context import held
 
     writer = int(sys.argv[2])
@@ -157,15 +163,22 @@ def main() -> None:
     _world.enter(world, held.has_packages(description))
 
     def call() -> Any:
-        held.set_up(_as_memory(description), world)
         args, kwargs = _unpickling.load(pickled, {})
-        try:
-            return _functions.load(definition)(*args, **kwargs)
-        finally:
-            held.tear_down()
+        return _functions.load(definition)(*args, **kwargs)
 
     with open(writer, "wb") as file:
+        try:
+            held.set_up(_as_memory(description), world, file)
+        except BaseException:
+            file.write(_NOT_SET_UP + traceback.format_exc().encode(errors="backslashreplace"))
+            return
+        file.write(_SET_UP)
+        file.flush()
         file.write(_answer(call, (), {}))
+    try:
+        held.tear_down()
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
 
 
 def _as_memory(description: bytes) -> bytes:
@@ -189,14 +202,44 @@ def _result(answer: bytes, code: int, who: str) -> Any:
         return _unpickling.load(answer[1:], {})
     if answer[:1] == _RAISED:
         raise _remote.load_exception(answer[1:])
-    how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-    raise WorkerLost(f"{who} ended {how} before it had returned")
+    raise WorkerLost(f"{who} ended {_how(code)} before it had returned")
 
 
-def _read_all(descriptor: int) -> bytes:
+def _why_not_set_up(name: str, answer: bytes, code: int) -> str:
+    """Why the process of a call has not come to the call."""
+    words = answer.removeprefix(_NOT_SET_UP).decode(errors="backslashreplace")
+    if answer[:1] == _NOT_SET_UP:
+        why = f"the setup of context {name!r} failed"
+    elif code == -_native.SETUP_ALARM:
+        why = f"the setup of context {name!r} did not return in time and was stopped"
+    else:
+        why = f"the process that was to set up context {name!r} ended {_how(code)}"
+    return f"{why}:\n{words}" if words else why
+
+
+def _how(code: int) -> str:
+    """How a process ended, from its exit code."""
+    if code >= 0:
+        return f"with exit code {code}"
+    perhaps = ", perhaps for want of memory," if code == -signal.SIGKILL else ""
+    return f"by signal {-code} ({signal.Signals(-code).name}){perhaps}"
+
+
+def _read_all(descriptor: int, writer: int) -> bytes:
+    """What a child writes until it ends: children of its own may keep the descriptor for longer."""
     parts = []
-    while part := os.read(descriptor, 1 << 20):
-        parts.append(part)
+    process = os.pidfd_open(writer)
+    try:
+        waiting = select.poll()
+        waiting.register(descriptor, select.POLLIN)
+        waiting.register(process, select.POLLIN)
+        while any(ready == descriptor for ready, _ in waiting.poll()):
+            part = os.read(descriptor, 1 << 20)
+            if not part:
+                break
+            parts.append(part)
+    finally:
+        os.close(process)
     return b"".join(parts)
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
+import sys
 
-from gristmill import _functions, _threads, _world
+from gristmill import _functions, _native, _threads, _world
 from gristmill._context import arguments, files, layers, packages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
+    from typing import IO, Any
 
     from gristmill._context.declare import Context
 
@@ -87,14 +88,17 @@ def write(key: bytes, told: dict[str, Any]) -> bytes:
     return key + _world.dump(told)
 
 
-def set_up(description: bytes, world: bytes) -> None:
-    """Sets up the context that a description names; raises whatever that raises. ``world`` is the caller's."""
+def set_up(description: bytes, world: bytes, last_words: IO[Any] | None = None) -> None:
+    """Sets up the context that a description names; raises whatever that raises. ``world`` is the caller's.
+
+    Where a setup was that hung or crashed is written to ``last_words``, or to standard error.
+    """
     global _held
     key, told = read(description)
     is_kept, is_forked = told["reuse"] == "memory", told["mode"] == "fork"
     new = Held(told["name"], key, told["place"])
     if is_kept:
-        with _time_limit(told["timeout"]):
+        with _watched(told["timeout"], last_words):
             files.enter(told["files"])
             layers.enter(told["layers"])
             if told["environment"] is not None:
@@ -116,8 +120,15 @@ def name() -> str:
 
 def tear_down() -> None:
     """Runs the rest of the setup, if this process was set up and there is a rest."""
-    if _held is not None:
+    if _held is None:
+        return
+    try:
         _held.end()
+    except BaseException as error:
+        error.add_note(
+            f"This was the end of context {_held.name!r}: what follows the yield of its setup."
+        )
+        raise
 
 
 def objects_of(context: Context) -> dict[str, Any]:
@@ -153,19 +164,24 @@ def _is_same(context: Context, other: Held) -> bool:
 
 
 @contextlib.contextmanager
-def _time_limit(seconds: float | None) -> Iterator[None]:
-    """Ends this process, which says first where it is, if the block takes longer."""
-    if seconds is None:
-        yield
-        return
+def _watched(seconds: float | None, last_words: IO[Any] | None) -> Iterator[None]:
+    """Has this process say where it is when the block crashes, or takes longer than it may, which ends it."""
     import faulthandler
-    import signal
 
     # Without Python's help: what hangs may hold the interpreter.
-    faulthandler.register(signal.SIGALRM, chain=True)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    file = last_words or sys.stderr
+    speaks_already = faulthandler.is_enabled()
+    if not speaks_already:
+        faulthandler.enable(file)
+    timer = None
+    if seconds is not None:
+        faulthandler.register(_native.SETUP_ALARM, file, chain=True)
+        timer = _native.SetupTimer(seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        faulthandler.unregister(signal.SIGALRM)
+        if timer is not None:
+            timer.stop()
+            faulthandler.unregister(_native.SETUP_ALARM)
+        if not speaks_already:
+            faulthandler.disable()

@@ -10,7 +10,7 @@ use super::zygotes::SETUP_ALARM;
 use super::{Closing, Place, signal};
 use crate::contexts::ContextDefinition;
 use crate::inner::Inner;
-use crate::outcome::cause_text;
+use crate::outcome::death_text;
 use crate::port::call_progress;
 
 /// Keepers that may die in a row, with no worker ready in between, before the workers that they were starting count as
@@ -42,7 +42,7 @@ impl Inner {
                 let Place { context, outfit, .. } = self.tree.place(slot).clone();
                 return self.spawn(slot, context, outfit);
             }
-            return self.fail_early(slot, cause, &detail);
+            return self.fail_early(slot, cause, oom, &detail);
         }
         let reader = lane.ends.control.progress();
         let claimed = reader.claimed();
@@ -62,22 +62,20 @@ impl Inner {
     }
 
     /// A worker has ended before it was ready: most likely in what it is to set up, if there is such.
-    fn fail_early(&mut self, slot: SlotId, cause: LossCause, detail: &str) {
+    fn fail_early(&mut self, slot: SlotId, cause: LossCause, oom: bool, detail: &str) {
+        let end = death_text(cause, oom);
         let text = match self.lanes.contexts.get(self.tree.place(slot).context) {
             Some(ContextDefinition { name, .. }) if cause == LossCause::Signal(SETUP_ALARM) => {
                 format!("the setup of context {name:?} did not return in time and was stopped")
             }
             Some(ContextDefinition { name, .. }) => {
-                format!(
-                    "worker {} {} before context {name:?} was set up",
-                    slot.0,
-                    cause_text(cause)
-                )
+                format!("worker {} {end} before context {name:?} was set up", slot.0)
             }
-            None => format!("worker {} {} before it was ready", slot.0, cause_text(cause)),
+            None => format!("worker {} {end} before it was ready", slot.0),
         };
         let is_late = cause == LossCause::Signal(SETUP_ALARM);
-        self.fail_start(slot, format!("{text}\n{detail}"), is_late);
+        let text = if detail.is_empty() { text } else { format!("{text}:\n{detail}") };
+        self.fail_start(slot, text, is_late);
     }
 
     /// The keeper was killed. Its workers die with it; once they are dead their rings tell what had started.

@@ -19,7 +19,7 @@ use crate::inner::Inner;
 use crate::lanes::{Lane, Order, next_epoch};
 use crate::peers::{ContextTelling as _, LinkWork};
 use crate::provisions::ProvisionWork as _;
-pub use zygotes::{SETUP_EXIT_CODE, THREADED_EXIT_CODE};
+pub use zygotes::{SETUP_ALARM, SETUP_EXIT_CODE, THREADED_EXIT_CODE};
 use zygotes::{Zygote, ZygoteState, Zygotes, is_final, obituary};
 
 /// The signal that makes a worker look whether it is to be interrupted.

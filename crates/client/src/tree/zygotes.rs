@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use gristmill_core::LossCause;
 use gristmill_keeper::{ExitStatus, WorkerKey, ZygoteEnd};
 use gristmill_wire::ContextId;
+
+use crate::outcome::cause_text;
 
 /// What a zygote exits with that found threads beside its own: forking it would copy locks that nobody will open.
 pub const THREADED_EXIT_CODE: i32 = 86;
 /// What a process exits with whose setup raised; its last words are the traceback.
 pub const SETUP_EXIT_CODE: i32 = 87;
-/// What ends a process whose setup takes longer than it may: no Python has to run for that.
-pub(super) const SETUP_ALARM: i32 = libc::SIGALRM;
+/// What ends a process whose setup takes longer than it may: no Python has to run for that. Neither the kernel nor any
+/// library sends it; `SIGALRM` belongs to the setup.
+pub const SETUP_ALARM: i32 = libc::SIGSTKFLT;
 
 /// One of them, or the place for it.
 #[derive(Debug, Default)]
@@ -112,10 +116,14 @@ fn how_it_ended(status: ExitStatus, context: Option<&str>) -> String {
             format!("the setup of context {name:?} did not return in time and was stopped")
         }
         (Some(name), ExitStatus::Signal { signal: libc::SIGKILL, .. }) => format!(
-            "the process that set up context {name:?} was killed before it had: perhaps for want of memory"
+            "the process that was to set up context {name:?} was killed, perhaps for want of memory"
+        ),
+        (Some(name), ExitStatus::Signal { signal, .. }) => format!(
+            "the process that was to set up context {name:?} {}",
+            cause_text(LossCause::Signal(signal))
         ),
         (Some(name), _) => {
-            format!("the process that set up context {name:?} ended with {status} before it had")
+            format!("the process that was to set up context {name:?} ended with {status}")
         }
     }
 }
@@ -142,6 +150,11 @@ mod tests {
         assert!(!is_final(signal(libc::SIGKILL)), "perhaps for want of memory, just now");
         let late = obituary(signal(SETUP_ALARM), Some("model"), "python", b"");
         assert!(late.contains("did not return in time"), "{late}");
+        let crashed = obituary(signal(libc::SIGSEGV), Some("model"), "python", b"");
+        assert!(
+            crashed.ends_with("context \"model\" was killed by signal 11 (SIGSEGV)"),
+            "{crashed}"
+        );
     }
 
     #[test]
