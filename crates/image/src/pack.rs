@@ -173,6 +173,8 @@ fn compress(group: &Group<'_>, level: i32) -> Result<Vec<u8>, ImageError> {
     let none = Path::new("zstd");
     let mut encoder =
         zstd::Encoder::new(Vec::new(), level).map_err(system(none, "start compressing"))?;
+    // Whoever opens an image without knowing its digest from elsewhere is not to use one that was damaged before.
+    encoder.include_checksum(true).map_err(system(none, "start compressing"))?;
     for entry in group.entries {
         write_entry(entry, &mut encoder)?;
     }

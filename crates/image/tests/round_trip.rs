@@ -126,6 +126,26 @@ fn an_image_that_is_cut_or_altered_is_not_used() {
 }
 
 #[test]
+fn an_image_that_was_altered_before_anybody_took_its_digest_is_not_used() {
+    let place = Folder::new("altered-before");
+    let (path, hurt) = (place.path("image"), place.path("hurt"));
+    let packed = pack(&[made("module.py", b"answer = 42\n", false)], &path, ONE).expect("one");
+    let mut bytes = fs::read(&path).expect("it");
+    unpack(&path, &packed.digest, &place.path("whole"), 1).expect("it unpacks");
+    for at in 0..bytes.len() {
+        bytes[at] ^= 1;
+        fs::write(&hurt, &bytes).expect("it can be written");
+        bytes[at] ^= 1;
+        let (out, digest) =
+            (place.path(&format!("out-{at}")), digest_of_file(&hurt).expect("its own"));
+        if unpack(&hurt, &digest, &out, 1).is_ok() {
+            let text = fs::read(out.join("module.py")).expect("nothing of it was altered");
+            assert_eq!(text, b"answer = 42\n", "{at}");
+        }
+    }
+}
+
+#[test]
 fn tar_reads_the_plain_archive() {
     let place = Folder::new("tar");
     let mut bytes = Vec::new();
