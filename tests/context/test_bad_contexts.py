@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import threading
 import time
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gristmill import Context, ContextError, Executor, ResourceError, UnpicklableError
@@ -161,6 +163,49 @@ def test_a_task_without_the_context_says_what_to_do(executor: Executor, tmp_path
         context["model"]
 
 
+def test_a_name_that_the_setup_has_not_left_is_told_with_those_that_it_has(
+    executor: Executor,
+) -> None:
+    with pytest.raises(
+        KeyError, match="context 'word' has no 'sentence': its setup has left 'word'"
+    ):
+        executor.options(context=setups.hello).submit(lambda: setups.hello["sentence"]).result()
+
+
+def test_a_task_that_has_only_heard_of_a_context_cannot_set_it_up(
+    executor: Executor, tmp_path: Path
+) -> None:
+    context = Context(load, Log(tmp_path), name="model")
+
+    def set_up() -> None:
+        context.release()  # which asks for nothing else than its name
+        with context:
+            pass
+
+    with pytest.raises(ContextError, match="'model' cannot be set up in this process, which has"):
+        executor.submit(set_up).result()
+    assert executor.options(context=context).submit(lambda: len(context["model"])).result() == 10
+
+
+def test_large_arguments_without_room_on_the_disk_name_context_and_step(
+    executor: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRISTMILL_LOCAL_DIR", str(tmp_path))
+    context = Context(setups.word, np.zeros(1 << 18), name="model")
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limit[1]))
+    try:
+        with pytest.raises(
+            ContextError, match=f"arguments of .*'model' cannot be kept.*{tmp_path}"
+        ):
+            executor.options(context=context).submit(abs, -1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert executor.options(context=context).submit(abs, -1).result() == 1
+
+
 def test_arguments_that_cannot_be_sent_are_named(executor: Executor) -> None:
     context = Context(dict, threading.Lock(), name="model")
     with pytest.raises(UnpicklableError, match="arguments of the setup of context 'model'"):
@@ -171,6 +216,9 @@ def test_options_that_make_no_sense_are_refused_at_once(executor: Executor) -> N
     for options in ({"slots": 0}, {"mode": "thread"}, {"reuse": "tape"}, {"timeout": 0}):
         with pytest.raises(ValueError, match=next(iter(options))):
             Context(dict, **options)  # type: ignore[arg-type]
+    for text in ({"slots": 1.5}, {"slots": "2"}, {"timeout": "10"}, {"keep": "10"}):
+        with pytest.raises(TypeError, match=f"{next(iter(text))} must be a .*number"):
+            Context(dict, **text)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="setup must be callable"):
         Context({"model": 1})  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"gristmill\.Context"):

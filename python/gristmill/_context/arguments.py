@@ -11,6 +11,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gristmill import _pickling, _unpickling
+from gristmill._errors import ImageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,10 +65,17 @@ def _write(buffers: list[memoryview]) -> tuple[Opened, list[tuple[int, int]]]:
 
     node = Node(is_for_files=True)
     layout = []
-    with tempfile.NamedTemporaryFile(prefix="arguments-", dir=node.folder) as file:
-        for buffer in buffers:
-            file.seek(-file.tell() % _ALIGNMENT, os.SEEK_CUR)
-            layout.append((file.tell(), buffer.nbytes))
-            file.write(buffer)
-        file.flush()
-        return open_source(Source(file.name), _native.image_digest(file.name), node), layout
+    try:
+        with tempfile.NamedTemporaryFile(prefix="arguments-", dir=node.folder) as file:
+            for buffer in buffers:
+                file.seek(-file.tell() % _ALIGNMENT, os.SEEK_CUR)
+                layout.append((file.tell(), buffer.nbytes))
+                file.write(buffer)
+            file.flush()
+            return open_source(Source(file.name), _native.image_digest(file.name), node), layout
+    except OSError as error:
+        size = sum(buffer.nbytes for buffer in buffers)
+        raise ImageError(
+            f"their large parts, {size:,} bytes, cannot be written to {node.folder}: {error.strerror}. Make room, "
+            "or set GRISTMILL_LOCAL_DIR to a folder on a disk that has it"
+        ) from error

@@ -17,7 +17,7 @@ from gristmill._context import arguments, held, packages
 from gristmill._context import files as _files
 from gristmill._context.account import ContextEquipment, ContextReport
 from gristmill._context.distribution import pack_for
-from gristmill._errors import ContextError, ResourceError, UnpicklableError
+from gristmill._errors import ContextError, ImageError, ResourceError, UnpicklableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,6 +37,8 @@ _WORKERS_MAX = 2**16 - 1
 
 #: Contexts of this process by key: one that comes back is the one that left.
 _known: weakref.WeakValueDictionary[bytes, Context] = weakref.WeakValueDictionary()
+#: Those that an engine was told of, by their addresses: looked at by a thread that answers what a program does.
+_told: dict[int, weakref.ref[Context]] = {}
 #: What a task needs that asks for nothing.
 _NO_NEEDS = _resources.demand(1, 0, None)
 #: How many contexts each module has made so far.
@@ -144,6 +146,11 @@ class Context:
             raise TypeError(f"setup must be callable, not {setup!r}")
         if isinstance(preload, str):
             raise TypeError("preload is a list of module names, not one text")
+        for option, value in (("timeout", timeout), ("keep", keep)):
+            if value is not None and not isinstance(value, (int, float)):
+                raise TypeError(f"{option} must be a number of seconds, not {value!r}")
+        if slots is not None and not isinstance(slots, int):
+            raise TypeError(f"slots must be a whole number of workers, not {slots!r}")
         if slots is not None and not 1 <= slots <= _WORKERS_MAX:
             raise ValueError(f"slots must be between 1 and {_WORKERS_MAX}, not {slots!r}")
         if mode not in ("direct", "fork"):
@@ -198,7 +205,13 @@ class Context:
         objects = self._objects
         if objects is None:
             objects = self._objects = held.objects_of(self)
-        return objects[name]
+        try:
+            return objects[name]
+        except KeyError:
+            known = ", ".join(map(repr, objects)) or "nothing"
+            raise KeyError(
+                f"context {self.name!r} has no {name!r}: its setup has left {known}"
+            ) from None
 
     def __contains__(self, name: object) -> bool:
         """Whether the setup left something behind under this name."""
@@ -255,7 +268,7 @@ class Context:
         self._uses.clear()
         self._stamp = object()
         # Files may be others by then.
-        if self.files:
+        if self._is_whole and self.files:
             self._key = None
 
     # Use in this process
@@ -264,6 +277,11 @@ class Context:
         """Sets the context up in this process."""
         if self._local is not None:
             raise ContextError(f"context {self.name!r} is set up in this process already")
+        if not self._is_whole:
+            raise ContextError(
+                f"context {self.name!r} cannot be set up in this process, which has heard of its name only: submit the "
+                "task with options(context=...), or make the context in the task"
+            )
         self._local = held.Held(self.name, self.key, self._place)
         try:
             _files.enter(_files.describe(self.files, self.name))
@@ -312,6 +330,9 @@ class Context:
         except UnpicklableError as error:
             text = f"the arguments of the setup of context {self.name!r} cannot be sent: {error}"
             raise UnpicklableError(text) from error
+        except ImageError as error:
+            text = f"the arguments of the setup of context {self.name!r} cannot be kept: {error}"
+            raise ContextError(text) from error
         self._file = args.file
         return _world.dump(
             {
@@ -358,6 +379,8 @@ class Context:
         if not isinstance(executor, _native.Engine):
             return executor._define_context(self.name, self.description, terms)
         description, parcel = pack_for(executor, self)
+        address = id(self)
+        _told[address] = weakref.ref(self, lambda _: _told.pop(address, None))
         return executor._define_context(self.name, description, terms, parcel)
 
     @property
@@ -377,6 +400,14 @@ class Context:
 
     def __repr__(self) -> str:
         return f"<Context {self.name!r}>"
+
+
+def reports(executor: Executor) -> list[tuple[str, ContextReport]]:
+    """What the contexts of an executor cost, and were good for, each with its key, in the order of their names."""
+    contexts = [reference() for reference in list(_told.values())]
+    found = [(one.key.hex(), one.report(executor)) for one in contexts if one is not None]
+    there = [(key, report) for key, report in found if report is not None]
+    return sorted(there, key=lambda one: one[1].name)
 
 
 def arrive(key: bytes, name: str, place: tuple[str, int]) -> Context:
