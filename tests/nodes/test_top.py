@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from gristmill import Executor
+from gristmill import Context, ContextError, Executor
 from gristmill._nodes.local import LocalNodes
 from gristmill._top import status, table
 
@@ -61,6 +61,21 @@ def test_top_shows_nodes_and_what_they_have(
     assert look() == "no program of this user has nodes now\n"
 
 
+def test_top_shows_contexts_and_what_they_hold(
+    own_folder: Path, make_nodes: Callable[..., tuple[Executor, LocalNodes]]
+) -> None:
+    executor, _ = make_nodes(1, 1)
+    context = Context(dict, name="model")
+    options = executor.options(context=context)
+    assert [options.submit(abs, -1).result() for _ in range(3)] == [1] * 3
+    failing = Context(calls.fail, name="broken")
+    with pytest.raises(ContextError):
+        executor.options(context=failing).submit(abs, -1).result()
+    shown = {line.split()[0]: line for line in look().splitlines() if line}
+    assert shown["model"].split()[2:7] == ["0", "0", "3", "0", "1"]
+    assert 'failed: on node local0: the setup of context "broken" failed' in shown["broken"]
+
+
 def test_a_socket_that_a_killed_program_left_is_forgotten(own_folder: Path) -> None:
     program = "import os; from gristmill import Executor, on; e = Executor(nodes=on.local(1)); e.submit(int).result(); os.kill(os.getpid(), 9)"
     subprocess.run([sys.executable, "-c", program], check=False)
@@ -79,6 +94,7 @@ ANSWER: dict[str, Any] = {
     "stats": {"outstanding": 0, "ready": 0, "in_flight": 0, "blocked": 0},
     "nodes": [],
     "troubles": [],
+    "contexts": [],
 }
 
 

@@ -26,7 +26,7 @@ _ANSWER_S, _ANSWERS_S = 2.0, 10.0
 #: The longest answer, bytes: a node takes some 500 of them.
 _ANSWER_MAX = 16 << 20
 #: What an answer has.
-_KEYS = frozenset({"pid", "program", "executor", "stats", "nodes", "troubles"})
+_KEYS = frozenset({"pid", "program", "executor", "stats", "nodes", "troubles", "contexts"})
 
 
 def folder() -> str:
@@ -110,7 +110,18 @@ def describe(executor: Executor) -> dict[str, Any]:
         "stats": executor.stats(),
         "nodes": executor._nodes(),
         "troubles": executor._node_troubles(),
+        "contexts": _contexts(executor),
     }
+
+
+def _contexts(executor: Executor) -> list[dict[str, Any]]:
+    """What is held by the executor's contexts; none where the program has made none."""
+    module = sys.modules.get("gristmill._context.declare")
+    return (
+        []
+        if module is None
+        else [{"key": key, **report._asdict()} for key, report in module.reports(executor)]
+    )
 
 
 def ask_all() -> Iterator[dict[str, Any]]:

@@ -12,6 +12,10 @@ _HEAD = (
     f"{'node':<20} {'state':<10} {'workers':>7} {'running':>8} {'waiting':>8} {'busy':>6} {'rtt':>9} "
     f"{'sent/s':>9} {'recv/s':>9} {'fetched/s':>9}"
 )
+_CONTEXTS_HEAD = (
+    f"{'context':<20} {'workers':>7} {'running':>8} {'waiting':>8} {'calls':>12} {'calls/s':>9} {'setups':>7} "
+    f"{'memory':>9}"
+)
 
 
 def lines(before: dict[str, Any], now: dict[str, Any], seconds: float) -> list[str]:
@@ -32,6 +36,11 @@ def lines(before: dict[str, Any], now: dict[str, Any], seconds: float) -> list[s
     earlier = {node["name"]: node for node in before["nodes"]}
     for node in now["nodes"]:
         made.append("  " + _node(earlier.get(node["name"], node), node, seconds))
+    if now["contexts"]:
+        made.append("  " + _CONTEXTS_HEAD)
+    contexts = {one["key"]: one for one in before["contexts"]}
+    for one in now["contexts"]:
+        made.append("  " + _context(contexts.get(one["key"], one), one, seconds))
     made += [f"  {whom}: {text}" for whom, text in now["troubles"]]
     return [_printable(line) for line in made]
 
@@ -57,6 +66,15 @@ def _node(before: dict[str, Any], node: dict[str, Any], seconds: float) -> str:
         f"{node['name'][:20]:<20} {state:<10} {node['workers']:>7} {node['running']:>8} {node['waiting']:>8} "
         f"{min(busy, 9.99):>6.0%} {'-' if trip is None else f'{trip * 1e3:.2f} ms':>9} {sent:>9} {received:>9} "
         f"{_short(max(0, fetched) / seconds):>9}{_labels(node)}"
+    )
+
+
+def _context(before: dict[str, Any], one: dict[str, Any], seconds: float) -> str:
+    rate = max(0, one["calls"] - before["calls"]) / seconds
+    failed = "" if one["failure"] is None else "   failed: " + one["failure"].partition("\n")[0]
+    return (
+        f"{one['name'][:20]:<20} {one['workers']:>7} {one['running']:>8} {one['waiting']:>8} {one['calls']:>12,} "
+        f"{_short(rate):>9} {one['setups']:>7} {_short(one['memory']):>9}{failed}"
     )
 
 
