@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import signal
@@ -17,14 +18,22 @@ import pytest
 
 from gristmill import Context, ContextError, Executor, ResourceError, UnpicklableError
 
+import calls
 import setups
 from setups import Log, load
+from stage import Gate
 
 MakeExecutor = Callable[..., Executor]
 
 
 def no_weights() -> dict[str, Any]:
     raise ValueError("no weights")
+
+
+def enter_with(path: str, context: Context) -> int:
+    """Stands at a gate, in a context."""
+    calls.enter(path)
+    return int(context["maker"])
 
 
 def test_a_setup_that_raises_fails_its_tasks_and_no_others(executor: Executor) -> None:
@@ -119,6 +128,22 @@ def test_a_setup_that_crashes_is_tried_again_and_then_given_up_with_where_it_was
     with pytest.raises(ContextError, match=r'(?s)"model" was killed by .*SIGSEGV.* in crash'):
         executor.options(context=Context(crash, name="model")).submit(abs, -1).result()
     assert executor.submit(abs, -1).result() == 1
+
+
+def test_a_setup_that_eats_the_memory_costs_no_task_of_other_contexts(executor: Executor) -> None:
+    def eat() -> dict[str, bytearray]:
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+        return {"eaten": bytearray(2 << 30)}
+
+    other = executor.options(context=setups.hello)
+    before = [other.submit(setups.greet, "you") for _ in range(9)]
+    eaten = executor.options(context=Context(eat, name="model")).submit(abs, -1)
+    after = [other.submit(setups.greet, "you") for _ in range(9)]
+    with pytest.raises(
+        ContextError, match=r'(?s)setup of context "model" failed.*in eat.*MemoryError'
+    ):
+        eaten.result()
+    assert [future.result() for future in [*before, *after]] == ["hello, you"] * 18
 
 
 def test_a_setup_that_leaves_threads_behind_is_set_up_in_each_worker(
@@ -234,6 +259,28 @@ def test_a_context_that_is_changed_is_another_one(make_executor: MakeExecutor) -
         assert (
             executor.options(context=context).submit(lambda c=context: c["word"]).result() == text
         )
+
+
+def test_calls_of_a_context_that_was_changed_are_completed_with_the_old_one(
+    make_executor: MakeExecutor, tmp_path: Path, gate: Gate
+) -> None:
+    log = Log(tmp_path)
+    executor = make_executor(2)
+    context = Context(setups.open_and_close, log)
+    running = executor.options(context=context).submit(enter_with, gate.path, context)
+    gate.wait_entered()
+    [old] = log.pids("open")
+    context = Context(setups.open_and_close, log, preload=["json"])
+    options = executor.options(context=context)
+    assert options.submit(lambda: context["maker"]).result() != old
+    assert log.pids("close") == []
+    gate.open()
+    assert running.result() == old
+    del running
+    gc.collect()
+    while not log.pids("close"):
+        executor.submit(abs, -1).result()
+    assert log.pids("close") == [old]
 
 
 def test_time_to_set_up_is_not_time_that_a_task_runs(executor: Executor) -> None:

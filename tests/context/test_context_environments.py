@@ -148,6 +148,22 @@ def test_an_image_that_was_altered_is_not_used(
         executor.options(context=context).submit(abs, -1).result()
 
 
+@pytest.mark.parametrize("size", [0, 300])
+def test_an_image_that_was_cut_off_is_named(
+    executor: Executor,
+    make_environment: MakeEnvironment,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    size: int,
+) -> None:
+    monkeypatch.setenv("GRISTMILL_LOCAL_DIR", str(tmp_path))
+    image = build.build(Recipe(str(make_environment("3"))), "tar", str(tmp_path / "cache"))
+    os.truncate(image.path, size)
+    context = Context(load_grain, environment=image.path, name="model")
+    with pytest.raises(ContextError, match=rf'(?s)"model" failed.*ImageError: {image.path} is'):
+        executor.options(context=context).submit(abs, -1).result()
+
+
 def test_what_is_no_environment_is_refused_when_it_is_used_first(
     executor: Executor, tmp_path: Path
 ) -> None:
