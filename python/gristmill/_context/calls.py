@@ -202,7 +202,7 @@ def _result(answer: bytes, code: int, who: str) -> Any:
         return _unpickling.load(answer[1:], {})
     if answer[:1] == _RAISED:
         raise _remote.load_exception(answer[1:])
-    raise WorkerLost(f"{who} ended {_how(code)} before it had returned")
+    raise WorkerLost(f"before {who} had returned it ended {_how(code)}")
 
 
 def _why_not_set_up(name: str, answer: bytes, code: int) -> str:
@@ -221,8 +221,9 @@ def _how(code: int) -> str:
     """How a process ended, from its exit code."""
     if code >= 0:
         return f"with exit code {code}"
-    perhaps = ", perhaps for want of memory," if code == -signal.SIGKILL else ""
-    return f"by signal {-code} ({signal.Signals(-code).name}){perhaps}"
+    perhaps = ", perhaps for want of memory" if code == -signal.SIGKILL else ""
+    names = {one.value: one.name for one in signal.Signals}
+    return f"by signal {-code} ({names.get(-code, 'an unnamed signal')}){perhaps}"
 
 
 def _read_all(descriptor: int, writer: int) -> bytes:
