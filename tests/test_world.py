@@ -10,6 +10,7 @@ import random
 import signal
 import sys
 import threading
+import types
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -84,6 +85,19 @@ def test_warning_filters(make_executor: MakeExecutor, start: str) -> None:
         warnings.simplefilter("ignore")
         executor = make_executor(1, start=start)
         assert executor.submit(work).exception() is None
+
+
+def test_workers_start_without_the_library_of_a_warning_filter(
+    make_executor: MakeExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As on a node that lacks it: only this process has it.
+    husks = type("Husks", (UserWarning,), {"__module__": "chaff"})
+    chaff = types.ModuleType("chaff")
+    chaff.__dict__["Husks"] = husks
+    monkeypatch.setitem(sys.modules, "chaff", chaff)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=husks)
+        assert make_executor(1).submit(abs, -1).result() == 1
 
 
 @pytest.mark.parametrize("start", STARTS)
