@@ -255,8 +255,6 @@ def _load_filter(one: Any, is_bare: bool) -> Any:
 
     try:
         return pickle.loads(one)
-    except (
-        ImportError,
-        AttributeError,
-    ):  # a library that another node lacks, or has in another version
+    except (ImportError, AttributeError):
+        # A library that another node lacks, or has in another version.
         return None

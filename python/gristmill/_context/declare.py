@@ -147,9 +147,9 @@ class Context:
         if isinstance(preload, str):
             raise TypeError("preload is a list of module names, not one text")
         for option, value in (("timeout", timeout), ("keep", keep)):
-            if value is not None and not isinstance(value, (int, float)):
+            if value is not None and not hasattr(value, "__float__"):
                 raise TypeError(f"{option} must be a number of seconds, not {value!r}")
-        if slots is not None and not isinstance(slots, int):
+        if slots is not None and not hasattr(slots, "__index__"):
             raise TypeError(f"slots must be a whole number of workers, not {slots!r}")
         if slots is not None and not 1 <= slots <= _WORKERS_MAX:
             raise ValueError(f"slots must be between 1 and {_WORKERS_MAX}, not {slots!r}")

@@ -117,11 +117,8 @@ def describe(executor: Executor) -> dict[str, Any]:
 def _contexts(executor: Executor) -> list[dict[str, Any]]:
     """What is held by the executor's contexts; none where the program has made none."""
     module = sys.modules.get("gristmill._context.declare")
-    return (
-        []
-        if module is None
-        else [{"key": key, **report._asdict()} for key, report in module.reports(executor)]
-    )
+    reports = () if module is None else module.reports(executor)
+    return [{"key": key, **report._asdict()} for key, report in reports]
 
 
 def ask_all() -> Iterator[dict[str, Any]]:
