@@ -62,8 +62,8 @@ impl Core {
             self.pump_contexts(port);
         }
         if self.demands.len() > 0 && !has_let_go {
-            // One may have waited for the place of this worker.
-            self.pump_demanding(port);
+            // One may have waited for the place of this worker, and others for those that it then leaves.
+            self.pump(port);
         }
         self.grow(port);
         if has_let_go {

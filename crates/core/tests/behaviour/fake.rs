@@ -61,6 +61,8 @@ pub struct Rings {
     pub calls_sent: Vec<usize>,
     pub room: Option<usize>,
     pub refuses: bool,
+    /// The task that alone cannot be sent.
+    pub unsendable: Option<TaskId>,
     /// What peers have.
     pub away: Vec<Away>,
     /// Links that take nothing more.
@@ -78,7 +80,7 @@ pub struct Rings {
 impl Port for Rings {
     fn send(&mut self, slot: SlotId, frame: Dispatch<'_>) -> Sent {
         let place = usize::from(slot.0);
-        if self.refuses {
+        if self.refuses || self.unsendable == Some(frame.id) {
             return Sent::Failed(Payload::copy_from(b"too large"));
         }
         if self

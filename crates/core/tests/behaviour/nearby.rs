@@ -1,6 +1,6 @@
 //! Wide tasks on a machine with several memories: their places are near to each other, if some that are free are.
 
-use gristmill_core::{Config, SlotId, StartFailure, TaskId, TaskOptions};
+use gristmill_core::{Config, SlotId, StartFailure, Status, TaskId, TaskOptions};
 use gristmill_wire::Demand;
 use gristmill_wire::Verdict::Returned;
 
@@ -23,6 +23,12 @@ fn wide(engine: &mut Engine, cores: u16) -> TaskId {
 
 fn places(engine: &Engine, task: TaskId) -> Vec<u16> {
     engine.record(task).places
+}
+
+fn fail(engine: &mut Engine, slot: u16) {
+    let text = "fork: EAGAIN".into();
+    let failure = StartFailure { text, permanent: false, is_expiry: false };
+    engine.core.slot_failed(SlotId(slot), failure, engine.now, &mut engine.port);
 }
 
 #[test]
@@ -112,10 +118,24 @@ fn it_does_not_wait_for_a_worker_that_does_not_come_up() {
     engine.up(0);
     engine.up(1);
     assert!(!engine.is_sent(task));
-    let text = "fork: EAGAIN".into();
-    let failure = StartFailure { text, permanent: false, is_expiry: false };
-    engine.core.slot_failed(SlotId(2), failure, engine.now, &mut engine.port);
+    fail(&mut engine, 2);
     assert_eq!(places(&engine, task), [0, 1]);
+    engine.core.audit();
+}
+
+#[test]
+fn what_waited_in_vain_for_nearer_places_leaves_them_to_others() {
+    let domains = vec![LEFT, RIGHT, LEFT];
+    let mut engine = starting(Config { workers: 3, domains, spare_max: 0, ..Config::default() });
+    let task = wide(&mut engine, 2);
+    engine.port.unsendable = Some(task);
+    let small = engine.submit();
+    engine.up(0);
+    engine.up(1);
+    assert!(!engine.is_sent(small), "the places that are there are held");
+    fail(&mut engine, 2);
+    assert_eq!(engine.status(task), Some(Status::Failed));
+    assert!(engine.is_sent(small), "nobody has them any more");
     engine.core.audit();
 }
 
