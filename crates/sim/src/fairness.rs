@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use gristmill_core::{Config, ContextId, Core, SlotState, Supply, Whereabouts};
+use gristmill_core::{Config, ContextId, Core, SlotState, Supply, TaskId, Whereabouts};
 use gristmill_wire::{Demand, GPUS_MAX, WHOLE_GPU};
 
 use crate::contexts::{PLAIN, SETUP_MAX_NS};
@@ -22,7 +22,7 @@ const RUN_MAX_NS: u64 = 500_000;
 struct Pool {
     /// Tasks that wait for a worker.
     waiting: u32,
-    /// Workers that have something to do, and what they have behind that.
+    /// Workers that have something to do, and what they have behind that for others too.
     work: u32,
     /// Workers that are there, or are asked for.
     live: u32,
@@ -170,7 +170,8 @@ fn pools(core: &Core, world: &World, config: &Config) -> Option<BTreeMap<Context
         let demand = known.demand;
         pools.insert(id, Pool { workers_max, may_start, demand, ..Pool::default() });
     }
-    for (place, slot) in core.stats().slots.iter().enumerate() {
+    let slots = core.stats().slots;
+    for (place, slot) in slots.iter().enumerate() {
         let context = world.workers[place].context;
         let pool = pools.get_mut(&context)?;
         let is_ordinary = u32::from(place < usize::from(config.workers));
@@ -181,7 +182,6 @@ fn pools(core: &Core, world: &World, config: &Config) -> Option<BTreeMap<Context
         }
         pool.all += is_ordinary;
         pool.work += is_ordinary * u32::from(slot.in_flight > 0);
-        pool.work += slot.in_flight.saturating_sub(slot.waiting + 1);
         pool.live += is_ordinary * u32::from(is_starting || slot.state == SlotState::Ready);
         let is_idle = slot.state == SlotState::Ready && slot.in_flight == 0;
         pool.idle += is_ordinary * u32::from(is_idle);
@@ -191,6 +191,15 @@ fn pools(core: &Core, world: &World, config: &Config) -> Option<BTreeMap<Context
             Whereabouts::Ready { .. } => PLAIN,
             Whereabouts::InContext { context, .. } => context,
             Whereabouts::Nested { .. } => return None,
+            Whereabouts::Sent { slot, ahead } => {
+                let place = usize::from(slot.0);
+                let (worker, waiting) = (&world.workers[place], slots[place].waiting);
+                let is_behind = worker.is_there() && ahead > waiting as usize;
+                // What names no context is for no further worker that has one.
+                let is_for_others = is_behind && named(world, id) == worker.context;
+                pools.get_mut(&worker.context)?.work += u32::from(is_for_others);
+                continue;
+            }
             _ => continue,
         };
         pools.get_mut(&context)?.waiting += 1;
@@ -200,6 +209,12 @@ fn pools(core: &Core, world: &World, config: &Config) -> Option<BTreeMap<Context
         pool.is_there = free.covers(&pool.demand);
     }
     Some(pools)
+}
+
+/// The context that a task names; batches name none.
+fn named(world: &World, id: TaskId) -> ContextId {
+    let entry = world.ledger.iter().find(|entry| entry.id == Some(id));
+    entry.map_or(PLAIN, |entry| entry.context)
 }
 
 /// What nobody has, or those that certainly can be spared.
