@@ -34,7 +34,9 @@ impl Core {
     /// Whether a worker idles whose context nobody waits for, or a spare one that is for nobody now. What needs several places has those that idle already.
     pub(super) fn is_useless(&self, place: usize) -> bool {
         let slot = &self.slots[place];
-        let has_use = self.waits_for_any(slot.context) && self.serves(place, slot.context);
+        // Children come to it too once its ring has room.
+        let waits = self.waits_for_any(slot.context) || self.nested_waiting(slot.context) > 0;
+        let has_use = waits && self.serves(place, slot.context);
         slot.is_idle() && slot.holder == NONE && !has_use
     }
 

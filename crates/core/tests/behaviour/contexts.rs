@@ -597,6 +597,26 @@ fn a_plain_task_does_not_wait_behind_children_that_lack_a_context() {
 }
 
 #[test]
+fn an_idle_worker_does_not_leave_whose_ring_is_full_while_children_wait_for_it() {
+    let mut engine = with_contexts(2);
+    let parent = submit_in(&mut engine, MODEL);
+    settle(&mut engine);
+    let other = submit_in(&mut engine, MODEL);
+    engine.pass(200_000_000);
+    settle(&mut engine);
+    engine.start(parent);
+    let _outcome = engine.answer(other, Returned);
+    engine.port.room = Some(0);
+    let child = child_of(&mut engine, parent, MODEL);
+    engine.now += 1_000_000;
+    engine.submit();
+    assert!(engine.port.retired.is_empty(), "the child is for it");
+    engine.port.room = None;
+    engine.pass(1_000_000);
+    assert_ne!(engine.record(child).slot, engine.record(parent).slot);
+}
+
+#[test]
 fn calls_one_after_the_other_leave_nothing_to_whoever_does_not_wait_for_them() {
     let mut engine = with_contexts(1);
     let first = submit_in(&mut engine, MODEL);
