@@ -16,13 +16,15 @@ SETTLE_S = 0.006
 Measure = Callable[[], Mapping[str, float]]
 
 
-def alternate(settings: Settings, *sides: Measure, samples: int = 0) -> dict[str, list[float]]:
-    """Takes samples A B A B ... until every series is long enough or the budget is spent."""
-    wanted = samples or settings.samples
+def alternate(
+    settings: Settings, *sides: Measure, samples: int = 0, least: int = 0
+) -> dict[str, list[float]]:
+    """Takes samples A B A B ... until every series is long enough, or the budget is spent and there are `least`."""
+    wanted, least = samples or settings.samples, least or settings.samples_min
     series: dict[str, list[float]] = {}
     end = perf_counter() + settings.budget_s
     for taken in range(wanted):
-        if taken >= settings.samples_min and perf_counter() > end:
+        if taken >= least and perf_counter() > end:
             break
         for side in sides:
             gc.collect()
