@@ -18,6 +18,11 @@ class Panel:
     curves: Mapping[str, Mapping[int, float]]
 
 
+def point(name: str, step: int) -> str:
+    """Names the series of one point of a curve."""
+    return f"{name} {step}"
+
+
 def drawn(panels: Sequence[Panel], path: Path) -> bool:
     """Writes the panels that have curves; whether there were any, and matplotlib to draw them."""
     filled = [panel for panel in panels if panel.curves]

@@ -6,6 +6,7 @@ from statistics import median
 
 from benches import work
 from benches.contexts import charts
+from benches.contexts.charts import point
 from benches.contexts.levels import Level
 from benches.harness import Measure, alternate, opened
 from benches.model import ALONE, Block, Goal, Line, Recording, Row, Settings
@@ -73,11 +74,6 @@ class SharesRow(Row):
             for name, label in (("deployed", "workers deployed"), ("share", "calls for each"))
         ]
         return charts.drawn(panels, path)
-
-
-def point(name: str, step: int) -> str:
-    """Names the series of one point of a curve."""
-    return f"{name} {step}"
 
 
 def looking(settings: Settings) -> Measure:

@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import median
 
 from benches.contexts import charts, environment, resnet
+from benches.contexts.charts import point
 from benches.contexts.levels import REUSE, Level
 from benches.harness import Measure, alternate, opened
 from benches.model import Block, Goal, Line, Recording, Row, Settings
@@ -87,11 +88,6 @@ class SweepsRow(Row):
             )
         ]
         return charts.drawn(panels, path)
-
-
-def point(level: str, step: int) -> str:
-    """Names the series of one point of a curve."""
-    return f"{level} {step}"
 
 
 def per_call(settings: Settings, path: str) -> dict[str, list[float]]:
