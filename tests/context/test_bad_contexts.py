@@ -115,6 +115,16 @@ def test_a_setup_that_forks_does_not_make_two_of_it(executor: Executor, tmp_path
     assert [future.result() for future in executor.submit_many(abs, [-1] * 9)] == [1] * 9
 
 
+def test_a_setup_that_dies_is_tried_again_and_then_given_up(make_executor: MakeExecutor) -> None:
+    def die() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    executor = make_executor(1)
+    with pytest.raises(ContextError, match='"model" was killed'):
+        executor.options(context=Context(die, name="model")).submit(abs, -1).result()
+    assert executor.submit(abs, -1).result() == 1
+
+
 def test_a_setup_that_crashes_is_tried_again_and_then_given_up_with_where_it_was(
     make_executor: MakeExecutor,
 ) -> None:

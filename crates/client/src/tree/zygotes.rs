@@ -148,6 +148,11 @@ mod tests {
         assert_eq!(text, "the setup of context \"model\" failed:\nValueError: no weights");
         assert!(is_final(raised) && is_final(signal(SETUP_ALARM)));
         assert!(!is_final(signal(libc::SIGKILL)), "perhaps for want of memory, just now");
+        let killed = obituary(signal(libc::SIGKILL), Some("model"), "python", b"");
+        assert!(
+            killed.ends_with("context \"model\" was killed, perhaps for want of memory"),
+            "{killed}"
+        );
         let late = obituary(signal(SETUP_ALARM), Some("model"), "python", b"");
         assert!(late.contains("did not return in time"), "{late}");
         let crashed = obituary(signal(libc::SIGSEGV), Some("model"), "python", b"");
