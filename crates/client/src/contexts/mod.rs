@@ -308,6 +308,7 @@ mod tests {
         contexts.drop(first);
         assert!(!contexts.use_again(first));
     }
+
     #[test]
     fn only_files_that_were_given_from_here_are_let_go_of() {
         let files: Arc<[Digest]> = [Digest::of([7; 32], 9)].into();

@@ -31,13 +31,16 @@ fn take_from(surplus: &mut Surplus, context: ContextId) {
 }
 
 impl Core {
-    /// Whether a worker idles whose context nobody waits for, or a spare one that is for nobody now. What needs several places has those that idle already.
+    /// Whether a worker idles whose context nobody waits for, or a spare one that is for nobody now. What needs several
+    /// places has those that idle already.
     pub(super) fn is_useless(&self, place: usize) -> bool {
         let slot = &self.slots[place];
+        if !slot.is_idle() || slot.holder != NONE {
+            return false;
+        }
         // Children come to it too once its ring has room.
         let waits = self.waits_for_any(slot.context) || self.nested_waiting(slot.context) > 0;
-        let has_use = waits && self.serves(place, slot.context);
-        slot.is_idle() && slot.holder == NONE && !has_use
+        !(waits && self.serves(place, slot.context))
     }
 
     /// Has workers of those who have more than their share give way to those who have less.
