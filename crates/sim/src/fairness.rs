@@ -9,7 +9,7 @@ use gristmill_core::{Config, ContextId, Core, SlotState, Supply, TaskId, Whereab
 use gristmill_wire::{Demand, GPUS_MAX, WHOLE_GPU};
 
 use crate::contexts::{PLAIN, SETUP_MAX_NS};
-use crate::worker::{Course, Worker};
+use crate::worker::{Course, Frame, Worker};
 use crate::world::World;
 
 /// How long it may take that somebody sees what can be done: the longest way of a few hundred steps.
@@ -125,7 +125,8 @@ impl Watch {
         let look_ns = config.recheck_ns.max(config.context_tenure_ns / 10) + STEPS_NS;
         let turn_ns = config.context_tenure_ns + 2 * look_ns + 2 * RUN_MAX_NS + SETUP_MAX_NS;
         let turns = pools.len() as u64 + 1;
-        let is_blocked = world.workers[..usize::from(config.workers)].iter().any(is_occupied);
+        let (ordinary, spare) = world.workers.split_at(config.workers.into());
+        let is_blocked = ordinary.iter().any(is_occupied) || spare.iter().any(is_endless);
         for (&context, pool) in &pools {
             let lacks = pool.lacks();
             // What somebody else gathers is kept for it.
@@ -149,10 +150,15 @@ impl Watch {
     }
 }
 
-/// Whether a worker does not end what it does by itself.
+/// Whether a worker waits for others, or does not end what it does by itself.
 fn is_occupied(worker: &Worker) -> bool {
-    let is_endless = |course| matches!(course, Course::Hang { .. });
-    worker.is_up && worker.stack.iter().any(|frame| frame.waits || is_endless(frame.course))
+    worker.is_up && worker.stack.iter().any(|frame| frame.waits) || is_endless(worker)
+}
+
+/// Whether a worker does not end what it does by itself.
+fn is_endless(worker: &Worker) -> bool {
+    let hangs = |frame: &Frame| matches!(frame.course, Course::Hang { .. });
+    worker.is_up && worker.stack.iter().any(hangs)
 }
 
 /// Who has which workers; none where tasks need more than workers, or wait in queues of workers, or nothing runs any more.
