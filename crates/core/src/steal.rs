@@ -5,7 +5,7 @@ use gristmill_wire::ContextId;
 use crate::contexts::PLAIN;
 use crate::machine::slot_id;
 use crate::port::{Port, Progress};
-use crate::slots::Slot;
+use crate::slots::{Slot, SlotState};
 use crate::{Core, NONE};
 
 impl Core {
@@ -49,8 +49,21 @@ impl Core {
         if self.contexts.is_empty() {
             return self.live_slots().iter().any(Slot::has_more) && self.has_idle_worker(PLAIN);
         }
-        let busy = self.live_slots().iter().filter(|slot| slot.has_more());
-        busy.map(|slot| slot.context).any(|context| self.has_idle_worker(context))
+        let mut busy = self.live_slots().iter().filter(|slot| slot.has_more());
+        busy.any(|slot| self.has_idle_worker(slot.context) || self.has_guests_for_others(slot))
+    }
+
+    /// Whether children without a context wait behind what a worker with one runs, while another worker idles, or a place:
+    /// neither needs that context for them.
+    fn has_guests_for_others(&self, slot: &Slot) -> bool {
+        let ordinary = &self.slots[..usize::from(self.config.workers)];
+        let could_have_them = |other: &Slot| {
+            let is_there = other.is_idle() && !other.is_leaving;
+            other.holder == NONE && (is_there || other.state == SlotState::Absent)
+        };
+        slot.context != PLAIN
+            && ordinary.iter().any(could_have_them)
+            && self.few_behind(slot, PLAIN) > 0
     }
 
     /// Whether tasks are ready that an idle worker with a context can begin.
@@ -103,15 +116,19 @@ impl Core {
             if self.deep_slots == 0 {
                 return;
             }
-            let context = self.slots[victim].context;
-            let may_give = self.slots[victim].has_more() && !self.is_ready_for(context);
-            if !may_give || !self.has_idle_worker(context) {
+            let slot = &self.slots[victim];
+            if !slot.has_more() {
                 continue;
             }
-            let is_long = self.runs_long(&port.progress(slot_id(victim)));
-            if is_long || self.is_worth_stealing_from(victim, 2 * self.wake_cost_ns()) {
-                let all = is_long && self.slots[victim].waiting == 0;
-                self.steal(victim, all, port);
+            let is_wanted = !self.is_ready_for(slot.context) && self.has_idle_worker(slot.context);
+            let is_long = || self.runs_long(&port.progress(slot_id(victim)));
+            if is_wanted {
+                let (is_long, waits) = (is_long(), slot.waiting > 0);
+                if is_long || self.is_worth_stealing_from(victim, 2 * self.wake_cost_ns()) {
+                    self.steal(victim, is_long && !waits, port);
+                }
+            } else if self.has_guests_for_others(slot) && !self.is_ready_for(PLAIN) && is_long() {
+                self.steal_guests(victim, port);
             }
         }
     }
@@ -123,14 +140,26 @@ impl Core {
 
     fn steal(&mut self, victim: usize, all: bool, port: &mut impl Port) {
         let unclaimed = self.unclaimed(victim, port);
-        let count = if all { unclaimed.len() } else { unclaimed.len().div_ceil(2) };
-        let count = count.min(self.config.steal_max as usize);
-        self.slots[victim].stuck = true;
+        let share = if all { &unclaimed[..] } else { &unclaimed[unclaimed.len() / 2..] };
         // What waits behind the running call of a batch waits behind a long task too.
         let running = if all { self.running_batch(victim, port) } else { None };
-        let mut wanted: Vec<u32> = running.into_iter().collect();
-        wanted.extend(&unclaimed[unclaimed.len() - count..]);
-        let taken = self.recall(victim, &wanted, port);
+        let most = share.len().min(self.config.steal_max as usize);
+        let last = &share[share.len() - most..];
+        let wanted: Vec<u32> = running.into_iter().chain(last.iter().copied()).collect();
+        self.take(victim, &wanted, port);
+    }
+
+    /// Takes half of the children without a context back that wait at a worker with one.
+    fn steal_guests(&mut self, victim: usize, port: &mut impl Port) {
+        let mut guests = self.unclaimed(victim, port);
+        guests.retain(|&index| self.context_of(index) == PLAIN);
+        let half = guests.split_off(guests.len() / 2);
+        self.take(victim, &half, port);
+    }
+
+    fn take(&mut self, victim: usize, wanted: &[u32], port: &mut impl Port) {
+        self.slots[victim].stuck = true;
+        let taken = self.recall(victim, wanted, port);
         self.counts.stolen += taken.len() as u64;
         self.return_all(&taken, port);
         self.pump(port);

@@ -273,16 +273,19 @@ impl Core {
         staff
     }
 
-    /// What is behind the task that a worker runs, and is for others with its context too: not all, where there is more than
-    /// workers.
+    /// What is behind the task that a worker runs, and is for others with its context too.
     fn spare_work(&self, slot: &Slot) -> u64 {
-        let first = slot.waiting + 1;
-        if slot.context == PLAIN || slot.in_flight.len <= first {
-            return slot.in_flight.len.saturating_sub(first).into();
+        if slot.context == PLAIN {
+            return slot.in_flight.len.saturating_sub(slot.waiting + 1).into();
         }
-        let behind = List::from(&self.tasks, slot.in_flight.head).skip(first as usize);
+        self.few_behind(slot, slot.context)
+    }
+
+    /// Tasks in a context, or in none, behind the task that a worker runs: not all, where there are more than workers.
+    pub(crate) fn few_behind(&self, slot: &Slot, context: ContextId) -> u64 {
+        let behind = List::from(&self.tasks, slot.in_flight.head).skip(slot.waiting as usize + 1);
         let few = behind.take(self.config.workers.into());
-        few.filter(|&index| self.context_of(index) == slot.context).count() as u64
+        few.filter(|&index| self.context_of(index) == context).count() as u64
     }
 
     /// Tasks that wait for workers without a context, and places of those that need several.

@@ -9,22 +9,22 @@ use gristmill_wire::Verdict::Returned;
 
 use crate::fake::{Engine, engine, engine_with};
 
-const MODEL: ContextId = ContextId(1);
-const OTHER: ContextId = ContextId(2);
+pub const MODEL: ContextId = ContextId(1);
+pub const OTHER: ContextId = ContextId(2);
 
-fn define(engine: &mut Engine, context: ContextId) {
+pub fn define(engine: &mut Engine, context: ContextId) {
     engine.core.define_context(
         context,
         ContextOptions { workers_max: u16::MAX, linger_ns: u64::MAX, demand: Demand::NONE },
     );
 }
 
-fn submit_in(engine: &mut Engine, context: ContextId) -> TaskId {
+pub fn submit_in(engine: &mut Engine, context: ContextId) -> TaskId {
     engine.submit_with(TaskOptions { context, ..TaskOptions::default() })
 }
 
 /// Workers that were asked to leave do, and those that were asked for come up, until nothing changes.
-fn settle(engine: &mut Engine) {
+pub fn settle(engine: &mut Engine) {
     loop {
         let retired = std::mem::take(&mut engine.port.retired);
         let spawned = std::mem::take(&mut engine.port.spawned);
@@ -37,7 +37,7 @@ fn settle(engine: &mut Engine) {
 }
 
 /// Has those leave who were asked to, until a worker with a context was asked for.
-fn settle_until(engine: &mut Engine, context: ContextId) {
+pub fn settle_until(engine: &mut Engine, context: ContextId) {
     while engine.port.contexts.last() != Some(&context) {
         let retired = std::mem::take(&mut engine.port.retired);
         assert!(!retired.is_empty(), "nobody gives way");
@@ -47,7 +47,7 @@ fn settle_until(engine: &mut Engine, context: ContextId) {
 }
 
 /// An engine whose workers have settled and that knows both contexts.
-fn with_contexts(workers: u16) -> Engine {
+pub fn with_contexts(workers: u16) -> Engine {
     let mut engine = engine(workers);
     engine.port.spawned.clear();
     engine.port.contexts.clear();
@@ -57,7 +57,7 @@ fn with_contexts(workers: u16) -> Engine {
 }
 
 /// Lets the running tasks end, and time pass, until all are final.
-fn run_all(engine: &mut Engine, tasks: &[TaskId]) {
+pub fn run_all(engine: &mut Engine, tasks: &[TaskId]) {
     for _ in 0..1_000 {
         settle(engine);
         let sent: Vec<TaskId> = engine.port.sent.iter().map(|one| one.task).collect();
@@ -190,20 +190,6 @@ fn a_context_that_fails_to_come_up_is_tried_again_after_a_pause_and_then_given_u
 }
 
 #[test]
-fn a_context_that_was_forgotten_goes_with_its_last_task_even_if_nobody_could_have_it() {
-    let mut engine = with_contexts(1);
-    let task = submit_in(&mut engine, MODEL);
-    engine.core.forget_context(MODEL, engine.now, &mut engine.port);
-    assert!(engine.core.context_stats(MODEL).is_some(), "a task waits for it");
-    settle_until(&mut engine, MODEL);
-    let slot = engine.port.spawned.remove(0);
-    let failure = StartFailure { text: "no".into(), permanent: true, is_expiry: false };
-    engine.core.slot_failed(SlotId(slot), failure, engine.now, &mut engine.port);
-    assert_eq!(engine.status(task), Some(Status::Refused));
-    assert!(engine.core.context_stats(MODEL).is_none());
-}
-
-#[test]
 fn contexts_take_turns_where_there_are_more_of_them_than_workers() {
     let mut engine = with_contexts(1);
     let mut tasks = Vec::new();
@@ -289,21 +275,6 @@ fn what_nobody_knows_or_a_context_cannot_give_is_refused_at_once() {
     let mut submit = |options| engine.submit_as(&[], Some(options), Origin::External).unwrap_err();
     assert_eq!(submit(unknown), SubmitError::UnknownContext { context: ContextId(9) });
     assert_eq!(submit(wide), SubmitError::DemandInContext);
-}
-
-#[test]
-fn the_workers_of_a_forgotten_context_leave() {
-    let mut engine = with_contexts(2);
-    let task = submit_in(&mut engine, MODEL);
-    settle(&mut engine);
-    let slot = engine.record(task).slot;
-    let _outcome = engine.answer(task, Returned);
-    engine.core.release(task);
-    engine.core.forget_context(MODEL, engine.now, &mut engine.port);
-    assert_eq!(engine.port.retired, [slot]);
-    settle(&mut engine);
-    let tasks: Vec<_> = (0..4).map(|_| engine.submit()).collect();
-    run_all(&mut engine, &tasks);
 }
 
 #[test]
@@ -466,55 +437,6 @@ fn whoever_pauses_after_failed_starts_keeps_no_place_from_others() {
 }
 
 #[test]
-fn children_that_a_full_context_cannot_run_are_refused() {
-    let config = Config { workers: 3, spare_max: 0, ..Config::default() };
-    let mut engine = engine_with(config);
-    engine.port.spawned.clear();
-    let context = ContextId(3);
-    engine.core.define_context(
-        context,
-        ContextOptions { workers_max: 1, linger_ns: u64::MAX, demand: Demand::NONE },
-    );
-    let parent = submit_in(&mut engine, context);
-    settle(&mut engine);
-    engine.start(parent);
-    let plain = child_of(&mut engine, parent, ContextId(0));
-    assert_ne!(engine.record(plain).slot, engine.record(parent).slot);
-    engine.start(plain);
-    let deepest = child_of(&mut engine, plain, context);
-    for task in [parent, plain] {
-        let slot = engine.core.task(task).unwrap().slot.unwrap();
-        engine.core.waiting(slot, task, true, engine.now, &mut engine.port);
-    }
-    assert_eq!(engine.status(deepest), Some(Status::Refused), "its only worker waits for it");
-}
-
-fn child_of(engine: &mut Engine, parent: TaskId, context: ContextId) -> TaskId {
-    let slot = engine.core.task(parent).unwrap().slot.unwrap();
-    let options = TaskOptions { context, ..TaskOptions::default() };
-    engine.submit_as(&[], Some(options), Origin::Nested { slot, parent }).unwrap()
-}
-
-#[test]
-fn children_behind_those_that_lack_a_worker_go_to_one_that_idles() {
-    let mut engine = with_contexts(2);
-    let parent = submit_in(&mut engine, MODEL);
-    settle(&mut engine);
-    let slot = engine.record(parent).slot;
-    let others = [submit_in(&mut engine, MODEL), submit_in(&mut engine, MODEL)];
-    engine.pass(200_000_000);
-    settle(&mut engine);
-    engine.start(parent);
-    for task in others {
-        let _outcome = engine.answer(task, Returned);
-    }
-    let plain = child_of(&mut engine, parent, ContextId(0));
-    assert!(!engine.is_sent(plain), "both workers have the context");
-    let child = child_of(&mut engine, parent, MODEL);
-    assert_ne!(engine.record(child).slot, slot);
-}
-
-#[test]
 fn an_idle_context_does_not_keep_alive_what_cannot_be_had_without_one() {
     let mut engine = engine_with(Config { workers: 2, workers_min: 0, ..Config::default() });
     define(&mut engine, MODEL);
@@ -527,93 +449,6 @@ fn an_idle_context_does_not_keep_alive_what_cannot_be_had_without_one() {
     let failure = StartFailure { text: "no program".into(), permanent: true, is_expiry: false };
     engine.core.slot_failed(SlotId(slot), failure, engine.now, &mut engine.port);
     assert_eq!(engine.status(plain), Some(Status::Refused));
-}
-
-#[test]
-fn a_context_that_nobody_uses_is_kept_for_as_long_as_it_was_to_be() {
-    let mut engine = with_contexts(2);
-    let kept = ContextId(3);
-    engine.core.define_context(
-        kept,
-        ContextOptions { workers_max: 2, linger_ns: 1_000, demand: Demand::NONE },
-    );
-    let task = submit_in(&mut engine, kept);
-    settle(&mut engine);
-    let now = engine.now;
-    engine.core.context_loaded(kept, 100, now, &mut engine.port);
-    assert_eq!(engine.core.next_unload(), None, "a task uses it");
-    let _outcome = engine.answer(task, Returned);
-    let due = engine.core.next_unload().expect("nobody does");
-    engine.now = due - 1;
-    engine.core.poll(engine.now, &mut engine.port);
-    assert!(engine.port.unloaded.is_empty());
-    engine.now = due;
-    engine.core.poll(engine.now, &mut engine.port);
-    assert_eq!(engine.port.unloaded, [kept]);
-    assert_eq!(engine.port.retired.len(), 1, "its worker leaves");
-    assert_eq!(engine.core.next_unload(), None);
-    let again = submit_in(&mut engine, kept);
-    run_all(&mut engine, &[again]);
-}
-
-#[test]
-fn where_memory_is_short_the_context_goes_that_was_used_longest_ago() {
-    let mut engine = engine_with(Config { workers: 3, context_memory: 250, ..Config::default() });
-    engine.port.spawned.clear();
-    engine.port.contexts.clear();
-    for context in [MODEL, OTHER, ContextId(3)] {
-        define(&mut engine, context);
-    }
-    for context in [MODEL, OTHER] {
-        let task = submit_in(&mut engine, context);
-        settle(&mut engine);
-        let now = engine.now;
-        engine.core.context_loaded(context, 100, now, &mut engine.port);
-        run_all(&mut engine, &[task]);
-    }
-    let held = submit_in(&mut engine, MODEL);
-    let now = engine.now;
-    engine.core.context_loaded(ContextId(3), 100, now, &mut engine.port);
-    assert!(engine.port.unloaded.is_empty(), "no process has it");
-    let third = submit_in(&mut engine, ContextId(3));
-    engine.pass(2_000_000);
-    settle(&mut engine);
-    let now = engine.now;
-    engine.core.context_loaded(ContextId(3), 100, now, &mut engine.port);
-    assert_eq!(engine.port.unloaded, [OTHER], "a task uses the other one");
-    run_all(&mut engine, &[held, third]);
-}
-
-#[test]
-fn a_plain_task_does_not_wait_behind_children_that_lack_a_context() {
-    let mut engine = with_contexts(2);
-    let parent = submit_in(&mut engine, MODEL);
-    settle(&mut engine);
-    engine.start(parent);
-    let children: Vec<_> = (0..4).map(|_| child_of(&mut engine, parent, MODEL)).collect();
-    assert!(!engine.is_sent(children[3]), "they wait for the worker that their parent has");
-    let plain = engine.submit();
-    assert!(engine.is_sent(plain), "the other one idles");
-}
-
-#[test]
-fn an_idle_worker_does_not_leave_whose_ring_is_full_while_children_wait_for_it() {
-    let mut engine = with_contexts(2);
-    let parent = submit_in(&mut engine, MODEL);
-    settle(&mut engine);
-    let other = submit_in(&mut engine, MODEL);
-    engine.pass(200_000_000);
-    settle(&mut engine);
-    engine.start(parent);
-    let _outcome = engine.answer(other, Returned);
-    engine.port.room = Some(0);
-    let child = child_of(&mut engine, parent, MODEL);
-    engine.now += 1_000_000;
-    engine.submit();
-    assert!(engine.port.retired.is_empty(), "the child is for it");
-    engine.port.room = None;
-    engine.pass(1_000_000);
-    assert_ne!(engine.record(child).slot, engine.record(parent).slot);
 }
 
 #[test]
@@ -642,19 +477,6 @@ fn calls_one_after_the_other_leave_nothing_to_whoever_does_not_wait_for_them() {
 }
 
 #[test]
-fn a_forgotten_context_is_seen_to_until_its_workers_leave() {
-    let mut engine = with_contexts(1);
-    let first = submit_in(&mut engine, MODEL);
-    run_all(&mut engine, &[first]);
-    let last = submit_in(&mut engine, MODEL);
-    let now = engine.now;
-    engine.core.forget_context(MODEL, now, &mut engine.port);
-    assert!(engine.core.has_obligations(), "its worker is to leave after the answer");
-    let _outcome = engine.answer(last, Returned);
-    assert_eq!(engine.port.retired, [0]);
-}
-
-#[test]
 fn what_the_first_worker_of_a_context_comes_for_is_not_given_back() {
     let mut engine = with_contexts(1);
     let (first, second) = (submit_in(&mut engine, MODEL), submit_in(&mut engine, MODEL));
@@ -666,56 +488,4 @@ fn what_the_first_worker_of_a_context_comes_for_is_not_given_back() {
     }
     engine.core.withdraw(u32::MAX, engine.now, &mut engine.port);
     assert_eq!(engine.status(first), Some(Status::Cancelled), "all is wanted");
-}
-
-#[test]
-fn a_forgotten_context_that_is_defined_again_goes_on_with_what_it_has() {
-    let mut engine = with_contexts(1);
-    let first = submit_in(&mut engine, MODEL);
-    settle(&mut engine);
-    engine.core.forget_context(MODEL, engine.now, &mut engine.port);
-    define(&mut engine, MODEL);
-    let second = submit_in(&mut engine, MODEL);
-    let _outcome = engine.answer(first, Returned);
-    assert!(engine.port.retired.is_empty() && engine.is_sent(second));
-    engine.core.forget_context(MODEL, engine.now, &mut engine.port);
-    let _outcome = engine.answer(second, Returned);
-    assert_eq!(engine.port.retired.len(), 1, "that was its last task");
-}
-
-#[test]
-fn calls_of_tasks_that_tasks_submitted_are_counted_by_themselves() {
-    let mut engine = with_contexts(2);
-    let parent = submit_in(&mut engine, MODEL);
-    settle(&mut engine);
-    engine.start(parent);
-    let child = child_of(&mut engine, parent, MODEL);
-    let before = engine.core.context_changes();
-    run_all(&mut engine, &[child, parent]);
-    let stats = engine.core.context_stats(MODEL).unwrap();
-    assert_eq!((stats.calls, stats.nested_calls), (2, 1));
-    assert!(engine.core.context_changes() > before, "whoever told of the context is to hear of it");
-}
-
-#[test]
-fn what_waits_for_a_core_begins_when_the_last_worker_of_a_forgotten_context_leaves() {
-    let config = Config { workers: 2, cores: 2, spare_max: 0, ..Config::default() };
-    let mut engine = engine_with(config);
-    engine.port.spawned.clear();
-    define(&mut engine, MODEL);
-    define(&mut engine, OTHER);
-    let last = submit_in(&mut engine, MODEL);
-    settle(&mut engine);
-    engine.start(last);
-    engine.core.forget_context(MODEL, engine.now, &mut engine.port);
-    let waiting = submit_in(&mut engine, OTHER);
-    engine.pass(10_000_000);
-    settle_until(&mut engine, OTHER);
-    let spawned = engine.port.spawned.pop().expect("a place is free");
-    engine.port.asleep[usize::from(spawned)] = true;
-    engine.up(spawned);
-    assert!(!engine.is_sent(waiting), "the caller and the other worker have both cores");
-    let _outcome = engine.answer(last, Returned);
-    assert_eq!(engine.port.retired.len(), 1, "nobody needs its context any more");
-    assert!(engine.is_sent(waiting), "a core is free");
 }
