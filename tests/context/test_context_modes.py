@@ -107,6 +107,28 @@ def test_a_teardown_that_raises_costs_no_result_and_names_its_context(
     assert "the end of context 'model'" in said
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("fork", [True, False])
+@pytest.mark.parametrize("ends", ["the context", "the executor"])
+def test_a_teardown_that_hangs_is_ended_and_says_where_it_was(
+    make_executor: MakeExecutor, capfd: pytest.CaptureFixture[str], fork: bool, ends: str
+) -> None:
+    def hang_late() -> Iterator[dict[str, int]]:
+        yield {"number": 7}
+        signal.pause()
+
+    context = Context(hang_late, name="model", fork=fork)
+    executor = make_executor(1)
+    assert executor.options(context=context).submit(lambda: context["number"]).result() == 7
+    if ends == "the context":
+        context.release()
+        assert executor.submit(abs, -1).result() == 1
+    executor.shutdown()
+    said = capfd.readouterr().err
+    assert "in hang_late" in said
+    assert "the end of context 'model'" in said
+
+
 @pytest.mark.parametrize("mode", ["direct", "fork"])
 def test_each_call_has_a_folder_of_its_own(executor: Executor, log: Log, mode: str) -> None:
     context = Context(load, log, mode=mode, own_folder=True)

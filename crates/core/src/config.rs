@@ -87,9 +87,14 @@ pub struct Config {
     pub context_tenure_ns: u64,
     /// Memory that contexts may take which nobody uses, with those that are used, bytes.
     pub context_memory: u64,
+    /// How long a worker that was asked to leave may take before it is killed.
+    pub leave_grace_ns: u64,
     /// How long a spare worker stays without work: nested programs wait in bursts.
     pub spare_linger_ns: u64,
 }
+
+/// How long workers may take to leave: longer than the rest of a setup may, which says where it is when its time is over.
+pub const LEAVE_GRACE_NS: u64 = 6_000_000_000;
 
 impl Default for Config {
     fn default() -> Self {
@@ -127,6 +132,7 @@ impl Default for Config {
             backoff_max_ns: 5_000_000_000,
             context_tenure_ns: 100_000_000,
             context_memory: u64::MAX,
+            leave_grace_ns: LEAVE_GRACE_NS,
             spare_linger_ns: 1_000_000_000,
         }
     }

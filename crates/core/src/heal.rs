@@ -6,7 +6,7 @@ use gristmill_wire::{ContextId, Epoch, SlotId};
 
 use crate::contexts::PLAIN;
 use crate::machine::{Phase, slot_id};
-use crate::port::{Outfit, Port};
+use crate::port::{KillReason, Outfit, Port};
 use crate::slots::{Slot, SlotState};
 use crate::{Core, NONE, StartFailure};
 
@@ -207,7 +207,30 @@ impl Core {
     pub(crate) fn retire(&mut self, place: usize, port: &mut impl Port) {
         debug_assert!(self.slots[place].is_idle(), "only an idle worker is asked to leave");
         self.set_state(place, SlotState::Retiring);
+        self.slots[place].leave_by = self.now.saturating_add(self.config.leave_grace_ns);
         port.retire(slot_id(place));
+    }
+
+    /// Kills workers that were asked to leave and have not: nobody else could have their places, and the end would not come.
+    pub(crate) fn end_leavers(&mut self, port: &mut impl Port) {
+        for place in self.leavers().collect::<Vec<_>>() {
+            let slot = &mut self.slots[place];
+            if slot.leave_by <= self.now {
+                slot.leave_by = u64::MAX;
+                self.counts.kills += 1;
+                port.kill(slot_id(place), KillReason::Stayed);
+            }
+        }
+    }
+
+    fn leavers(&self) -> impl Iterator<Item = usize> + '_ {
+        let end = if self.retiring_slots == 0 { 0 } else { self.live_end };
+        (0..end).filter(|&place| self.slots[place].state == SlotState::Retiring)
+    }
+
+    /// When the next of them is killed.
+    pub(crate) fn next_leaving(&self) -> Option<u64> {
+        self.leavers().map(|place| self.slots[place].leave_by).min()
     }
 
     fn idle_spares(&self) -> impl Iterator<Item = usize> + '_ {

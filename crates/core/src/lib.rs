@@ -47,7 +47,7 @@ mod whereabouts;
 
 pub use answer::AnswerOutcome;
 pub use cancel::{CancelMode, CancelOutcome};
-pub use config::Config;
+pub use config::{Config, LEAVE_GRACE_NS};
 pub use contexts::ContextOptions;
 pub use demands::{Supply, pick_near};
 pub use machine::Core;

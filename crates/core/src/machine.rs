@@ -64,6 +64,8 @@ pub struct Core {
     pub(crate) nested_ready: u64,
     /// Slots with two or more in flight: something could be taken from them.
     pub(crate) deep_slots: u32,
+    /// Slots whose workers were asked to leave and are there.
+    pub(crate) retiring_slots: u32,
     /// Slots whose stack waits.
     pub(crate) waiting_slots: u32,
     /// Slots of ordinary workers without a process.
@@ -114,6 +116,7 @@ impl Core {
             owed: 0,
             nested_ready: 0,
             deep_slots: 0,
+            retiring_slots: 0,
             waiting_slots: 0,
             absent_slots: u32::from(config.workers),
             live_end: 0,
@@ -145,6 +148,7 @@ impl Core {
         for slot in &mut self.slots {
             slot.full = false;
         }
+        self.end_leavers(port);
         self.retire_spares(port);
         self.unload_idle(port);
         self.pump(port);
@@ -170,8 +174,10 @@ impl Core {
             wake = wake.min(self.next_start(now));
         }
         let asked = [self.next_trust(), self.next_recall(), self.next_search()];
-        for when in
-            asked.into_iter().chain([self.next_starving(), self.next_deployment()]).flatten()
+        for when in asked
+            .into_iter()
+            .chain([self.next_starving(), self.next_deployment(), self.next_leaving()])
+            .flatten()
         {
             wake = wake.min(when);
         }
@@ -194,6 +200,7 @@ impl Core {
             || self.contexts.has_forgotten()
             || self.timers.len() > 0
             || self.could_steal()
+            || self.retiring_slots > 0
             || self.peers.away > 0
             || self.wants_workers()
             || self.oldest_idle_spare().is_some()
@@ -248,6 +255,8 @@ impl Core {
             self.strip_worker(slot);
         }
         let before = std::mem::replace(&mut self.slots[slot].state, state);
+        self.retiring_slots -= u32::from(before == SlotState::Retiring);
+        self.retiring_slots += u32::from(state == SlotState::Retiring);
         if slot < usize::from(self.config.workers) {
             self.absent_slots -= u32::from(before == SlotState::Absent);
             self.absent_slots += u32::from(state == SlotState::Absent);
@@ -318,6 +327,8 @@ impl Core {
         assert_eq!(sum(|slot| u64::from(slot.nested.len)), self.nested_ready, "nested queues");
         assert_eq!(sum(|slot| u64::from(slot.is_deep())), u64::from(self.deep_slots));
         assert_eq!(sum(|slot| u64::from(slot.waiting > 0)), u64::from(self.waiting_slots));
+        let retires = |slot: &Slot| u64::from(slot.state == SlotState::Retiring);
+        assert_eq!(sum(retires), u64::from(self.retiring_slots));
         for slot in &self.slots {
             assert!(slot.in_flight.len > 0 || slot.backlog_ns == 0, "an empty ring has no backlog");
             let idle = slot.is_idle() && slot.is_open(&self.config);

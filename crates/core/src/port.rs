@@ -64,6 +64,8 @@ pub enum KillReason {
     TimedOut(TaskId),
     /// This task was cancelled and outran its grace.
     Cancelled(TaskId),
+    /// It was asked to leave and outran its grace.
+    Stayed,
 }
 
 /// What the worker of a context has besides its place.

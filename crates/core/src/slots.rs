@@ -64,6 +64,8 @@ pub(crate) struct Slot {
     pub ready_ticks: u64,
     /// Since when nothing is in flight.
     pub idle_since: u64,
+    /// When it is killed, if it was asked to leave and does not.
+    pub leave_by: u64,
     /// The task because of which it was killed.
     pub killed_for: Option<TaskId>,
 }
@@ -92,6 +94,7 @@ impl Slot {
             ready_at: 0,
             ready_ticks: 0,
             idle_since: 0,
+            leave_by: u64::MAX,
             killed_for: None,
         }
     }

@@ -32,6 +32,8 @@ pub struct ContextPlan {
     pub forgets: u64,
     /// One asks for more than workers.
     pub demands: u64,
+    /// Those whose workers do not leave by themselves, a bit each: the rest of the setup does not end.
+    pub stay: u64,
 }
 
 /// How the starts of workers with a context go, in percent.
@@ -70,6 +72,8 @@ pub struct Known {
     /// What each of its workers has.
     pub demand: Demand,
     setup: Setup,
+    /// Its workers do not leave by themselves.
+    pub stays: bool,
     pub is_forgotten: bool,
     /// A worker came up with it.
     pub is_proven: bool,
@@ -118,6 +122,7 @@ impl Plan {
             named: pick(&mut random, &[20, 60, 95, 100]),
             forgets: pick(&mut random, &[0, 10, 50]),
             demands: pick(&mut Random::new(seed ^ 0x6ea5), &[0, 0, 50, 90]),
+            stay: pick(&mut Random::new(seed ^ 0x57a7), &[0, 0, 0b10, 0b10_0100, 0b111_1110]),
         };
         self.tasks *= pick(&mut random, &[1, 2, 4]);
         if random.chance(4) {
@@ -130,6 +135,7 @@ impl Plan {
         config.recheck_ns = pick(&mut random, &[2_000, 50_000, 1_000_000]);
         config.backoff_min_ns = pick(&mut random, &[20_000, 500_000]);
         config.backoff_max_ns = 10 * config.backoff_min_ns;
+        config.leave_grace_ns = pick(&mut Random::new(seed ^ 0x1ea7e), &[2_000, 1_000_000]);
         self
     }
 }
@@ -380,6 +386,7 @@ impl Simulation {
         contexts.last += 1;
         let (id, mut known) = (ContextId(contexts.last), Known::draw(&mut contexts.random));
         known.demand = contexts.draw_demand(&self.plan);
+        known.stays = self.plan.contexts.stay >> contexts.last & 1 == 1;
         let Known { workers_max, linger_ns, demand, .. } = known;
         let options = ContextOptions { workers_max, linger_ns, demand };
         self.world.log(|| format!("define {id:?}: {known:?}"));

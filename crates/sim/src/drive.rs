@@ -216,7 +216,8 @@ impl<P: Around> Drive<'_, P> {
         let now = world.now;
         let has_news = |worker: &Worker| {
             let has_started = worker.is_starting && worker.start_ends_at <= now;
-            has_started || (worker.is_up && (worker.dead.is_some() || worker.is_retired))
+            let ends = worker.dead.is_some() || (worker.is_retired && !worker.stays);
+            has_started || (worker.is_up && ends)
         };
         let found = (0..count)
             .map(|offset| (place + offset) % count)

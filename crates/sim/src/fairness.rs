@@ -127,12 +127,14 @@ impl Watch {
         let turns = pools.len() as u64 + 1;
         let (ordinary, spare) = world.workers.split_at(config.workers.into());
         let is_blocked = ordinary.iter().any(is_occupied) || spare.iter().any(is_endless);
+        // Whoever is to leave is expected to: nobody else is asked for the place.
+        let is_awaited = world.workers.iter().any(Worker::outstays);
         for (&context, pool) in &pools {
             let lacks = pool.lacks();
             // What somebody else gathers is kept for it.
             let mut others = pools.iter().filter(|(other, _)| **other != context);
             let has_rival = others.any(|(_, other)| other.could_use_more() && pool.is_rival(other));
-            let is_wasted = lacks && pool.is_there && !has_rival;
+            let is_wasted = lacks && pool.is_there && !has_rival && !is_awaited;
             if self.wasted.lasts(context, is_wasted, world.now) > look_ns {
                 return Some(format!(
                     "tasks in {context} wait beside a worker that idles: {pools:?}"
@@ -150,15 +152,16 @@ impl Watch {
     }
 }
 
-/// Whether a worker waits for others, or does not end what it does by itself.
+/// Whether a worker waits for others, or keeps what it has without end.
 fn is_occupied(worker: &Worker) -> bool {
-    worker.is_up && worker.stack.iter().any(|frame| frame.waits) || is_endless(worker)
+    let waits = worker.stack.iter().any(|frame| frame.waits);
+    (worker.is_up && waits) || is_endless(worker)
 }
 
-/// Whether a worker does not end what it does by itself.
+/// Whether a worker does not end by itself what it does, or leave.
 fn is_endless(worker: &Worker) -> bool {
     let hangs = |frame: &Frame| matches!(frame.course, Course::Hang { .. });
-    worker.is_up && worker.stack.iter().any(hangs)
+    (worker.is_up && worker.stack.iter().any(hangs)) || worker.outstays()
 }
 
 /// Who has which workers; none where tasks need more than workers, or wait in queues of workers, or nothing runs any more.

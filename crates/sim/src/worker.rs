@@ -127,6 +127,8 @@ pub struct Worker {
     pub by_keeper: bool,
     /// It was asked to leave.
     pub is_retired: bool,
+    /// It does not leave by itself then.
+    pub stays: bool,
     /// Its task ring.
     pub ring: VecDeque<Record>,
     /// The next sequence of the ring.
@@ -158,6 +160,12 @@ impl Worker {
     #[must_use]
     pub const fn is_there(&self) -> bool {
         self.is_up || self.is_starting
+    }
+
+    /// Whether it was asked to leave and does not by itself.
+    #[must_use]
+    pub const fn outstays(&self) -> bool {
+        self.is_up && self.is_retired && self.stays
     }
 
     /// A fresh process for the next epoch.

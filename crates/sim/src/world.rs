@@ -324,13 +324,15 @@ impl Port for World {
     fn kill(&mut self, slot: SlotId, why: KillReason) {
         let worker = self.worker(slot);
         assert!(worker.is_up, "a slot without a worker was killed");
-        let (KillReason::TimedOut(task) | KillReason::Cancelled(task)) = why;
         let batch = worker.batch.iter().map(|(frame, _)| frame);
-        let runs = worker.stack.iter().chain(batch).any(|frame| frame.record.task == task);
-        assert!(
-            runs || worker.dead.is_some(),
-            "a worker was killed for a task that it does not run"
-        );
+        let mut frames = worker.stack.iter().chain(batch);
+        let is_just = match why {
+            KillReason::TimedOut(task) | KillReason::Cancelled(task) => {
+                frames.any(|frame| frame.record.task == task)
+            }
+            KillReason::Stayed => worker.is_retired,
+        };
+        assert!(is_just || worker.dead.is_some(), "a worker was killed without a reason: {why:?}");
         worker.dead.get_or_insert(9);
         self.log(|| format!("kill {slot}: {why:?}"));
     }
@@ -350,6 +352,8 @@ impl Port for World {
         assert!(is_idle || is_ending, "an idle worker is asked to leave");
         let worker = self.worker(slot);
         worker.is_retired = true;
+        let context = worker.context;
+        self.worker(slot).stays = self.contexts.known[&context].stays;
         self.check_retired(slot);
         self.log(|| format!("retire {slot}"));
     }

@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import os
 import sys
+import types
 
 from gristmill import _functions, _native, _threads, _world
 from gristmill._context import arguments, files, layers, packages
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Bytes of a key.
 KEY_SIZE = 16
+#: How long the rest of a setup may take. Whoever has asked the process to leave waits longer than that.
+_END_SECONDS = 5.0
 
 
 class Held:
@@ -123,12 +126,19 @@ def tear_down() -> None:
     if _held is None:
         return
     try:
-        _held.end()
+        with _watched(_END_SECONDS, None):
+            _end_by_name(_held)()
     except BaseException as error:
         error.add_note(
             f"This was the end of context {_held.name!r}: what follows the yield of its setup."
         )
         raise
+
+
+def _end_by_name(one: Held) -> Callable[[], None]:
+    """How to end a context, under a name that says in tracebacks which it is: also where only the stack can be seen."""
+    code = Held.end.__code__.replace(co_name=f"the end of context {one.name!r}")
+    return types.FunctionType(code, globals()).__get__(one)
 
 
 def objects_of(context: Context) -> dict[str, Any]:

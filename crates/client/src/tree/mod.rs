@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gristmill_core::{Outfit, StartFailure};
+use gristmill_core::{LEAVE_GRACE_NS, Outfit, StartFailure};
 use gristmill_keeper::{
     Commands, Event, ExitStatus, Program, WorkerKey, ZygoteEnd, memory_copy, send_signal,
 };
@@ -30,7 +30,7 @@ const CONTEXT_ARGUMENT: &[u8] = b"context";
 /// copy less. The process hides it from programs.
 const HUGE_PAGES: &[u8] = b"GLIBC_TUNABLES=glibc.malloc.hugetlb=1";
 /// How long workers may take to leave at the end before they are killed.
-pub(crate) const LEAVE_GRACE: Duration = Duration::from_secs(5);
+pub(crate) const LEAVE_GRACE: Duration = Duration::from_nanos(LEAVE_GRACE_NS);
 
 /// What is known of the processes.
 #[derive(Debug)]

@@ -1,6 +1,8 @@
 //! Contexts go: when they are forgotten, and when nobody used them for long.
 
-use gristmill_core::{Config, ContextId, ContextOptions, SlotId, StartFailure, Status};
+use gristmill_core::{
+    Config, ContextId, ContextOptions, LEAVE_GRACE_NS, SlotId, StartFailure, Status,
+};
 use gristmill_wire::Demand;
 use gristmill_wire::Verdict::Returned;
 
@@ -36,6 +38,23 @@ fn the_workers_of_a_forgotten_context_leave() {
     settle(&mut engine);
     let tasks: Vec<_> = (0..4).map(|_| engine.submit()).collect();
     run_all(&mut engine, &tasks);
+}
+
+#[test]
+fn a_worker_that_is_to_leave_and_stays_is_killed() {
+    let mut engine = with_contexts(1);
+    let task = submit_in(&mut engine, MODEL);
+    settle(&mut engine);
+    let _outcome = engine.answer(task, Returned);
+    engine.core.forget_context(MODEL, engine.now, &mut engine.port);
+    assert_eq!(engine.port.retired, [0]);
+    engine.pass(LEAVE_GRACE_NS - 1);
+    assert!(engine.port.killed.is_empty() && engine.core.has_obligations());
+    engine.pass(LEAVE_GRACE_NS);
+    assert_eq!(engine.port.killed, [0], "once");
+    settle(&mut engine);
+    let next = engine.submit();
+    run_all(&mut engine, &[next]);
 }
 
 #[test]

@@ -36,8 +36,9 @@ impl ClusterPlan {
             count,
             named: pick(random, &[20, 60, 95]),
             forgets: pick(random, &[0, 2, 20]),
-            // Their equipment is for the simulation of one engine.
+            // Their equipment, and that they do not leave, is for the simulation of one engine.
             demands: 0,
+            stay: 0,
         };
         self.kinds = (0..count).map(|_| Known::draw(random)).collect();
         let tenure_ns = pick(random, &[50_000, 1_000_000, 100_000_000]);
