@@ -181,7 +181,7 @@ def test_futures_are_made_by_the_engine_only() -> None:
 
 
 def _modules_after(text: str) -> set[str]:
-    program = f"import sys; before = set(sys.modules); {text}; print(*set(sys.modules) - before)"
+    program = f"import sys; before = set(sys.modules)\n{text}\nprint(*set(sys.modules) - before)"
     return set(subprocess.check_output([sys.executable, "-c", program], text=True).split())
 
 
@@ -207,6 +207,16 @@ def test_an_executor_needs_no_heavy_modules() -> None:
     heavy = {"asyncio", "numpy", "threadpoolctl", "multiprocessing", "ssl", "socket", "hashlib"}
     heavy |= {"cloudpickle", "pickle", "typing", "inspect", "subprocess", "locale"}
     assert found & heavy == set()
+
+
+def test_a_node_agent_needs_nothing_of_the_other_commands() -> None:
+    found = _modules_after(
+        "from gristmill import _cli\ntry:\n    _cli.main(['node'])\nexcept SystemExit:\n    print()"
+    )
+    assert "gristmill._nodes.agent" in found
+    others = {"gristmill._context", "gristmill._doctor", "gristmill._images", "gristmill._top"}
+    heavy = {"asyncio", "numpy", "cloudpickle", "logging", "ctypes", "subprocess", "hashlib"}
+    assert found & {*others, *heavy, "importlib.metadata"} == set()
 
 
 @pytest.mark.parametrize("start", ["fork", "spawn"])

@@ -1,4 +1,7 @@
-"""The ``gristmill`` command."""
+"""The ``gristmill`` command.
+
+Only what the command that is called needs is loaded: node agents are this command, and start by the thousand.
+"""
 
 from __future__ import annotations
 
@@ -6,59 +9,111 @@ import argparse
 import sys
 
 from gristmill import __version__
-from gristmill._context import command as needs
-from gristmill._doctor import command as doctor
-from gristmill._images import command as images
-from gristmill._nodes import agent, keys
-from gristmill._top import command as look
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    #: Does what the options say, with what stood behind ``--``; gives the exit status.
+    Run = Callable[[argparse.Namespace, list[str]], int]
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command; gives its exit status."""
+    words = sys.argv[1:] if arguments is None else arguments
     parser = argparse.ArgumentParser(
         prog="gristmill", description="Runs very many very small Python tasks."
     )
     parser.add_argument("--version", action="version", version=f"gristmill {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
-    trace = commands.add_parser(
-        "trace", help="run a program and show where the time of its tasks goes"
-    )
-    trace.add_argument(
+    called = next((word for word in words if not word.startswith("-")), None)
+    runs: list[Run] = []
+    for name, (prepare, text) in _COMMANDS.items():
+        command = commands.add_parser(name, help=text)
+        if name == called:
+            runs.append(prepare(command))
+    own, rest = _split(words)
+    options = parser.parse_args(own)
+    return runs[0](options, rest)
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
+    """Tells the arguments of ``gristmill env`` from those behind ``--``, which are the program's."""
+    if words[:1] != ["env"] or "--" not in words:
+        return words, []
+    place = words.index("--")
+    return words[:place], words[place + 1 :]
+
+
+def _trace(parser: argparse.ArgumentParser) -> Run:
+    parser.add_argument(
         "--sample", type=int, default=10_000, metavar="N", help="tasks to look at (10,000)"
     )
-    trace.add_argument("program", help="the Python file to run")
-    trace.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
-    node = commands.add_parser("node", help="offer this node's workers to a client")
-    agent.add_arguments(node)
-    key = commands.add_parser("key", help="make the keys of a client and its nodes")
-    keys.add_arguments(key)
-    top = commands.add_parser("top", help="show what programs with nodes are doing")
-    look.add_arguments(top)
-    checks = commands.add_parser("doctor", help="say what works on this machine")
-    doctor.add_arguments(checks)
-    env = commands.add_parser("env", help="show what programs need, and make images of that")
-    kinds = env.add_subparsers(metavar="command", required=True)
+    parser.add_argument("program", help="the Python file to run")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+
+    def run(options: argparse.Namespace, _rest: list[str]) -> int:
+        if options.sample < 1:
+            parser.error("--sample must be at least 1")
+        from gristmill import _trace
+
+        return _trace.run(options.program, options.arguments, options.sample)
+
+    return run
+
+
+def _node(parser: argparse.ArgumentParser) -> Run:
+    from gristmill._nodes import agent
+
+    agent.add_arguments(parser)
+    return lambda options, _rest: agent.run(parser, options)
+
+
+def _key(parser: argparse.ArgumentParser) -> Run:
+    from gristmill._nodes import keys
+
+    keys.add_arguments(parser)
+    return lambda options, _rest: keys.run(parser, options)
+
+
+def _top(parser: argparse.ArgumentParser) -> Run:
+    from gristmill._top import command
+
+    command.add_arguments(parser)
+    return lambda options, _rest: command.run(parser, options)
+
+
+def _doctor(parser: argparse.ArgumentParser) -> Run:
+    from gristmill._doctor import command
+
+    command.add_arguments(parser)
+    return lambda options, _rest: command.run(options)
+
+
+def _env(parser: argparse.ArgumentParser) -> Run:
+    from gristmill._context import command as needs
+    from gristmill._images import command as images
+
+    kinds = parser.add_subparsers(metavar="command", required=True)
     needs.add_commands(kinds)
     images.add_commands(kinds)
-    own, rest = needs.split(sys.argv[1:] if arguments is None else arguments)
-    options = parser.parse_args(own)
-    if hasattr(options, "run_image"):
-        return images.run(options)
-    if options.command == "env":
-        return needs.run(options, rest)
-    if options.command == "doctor":
-        return doctor.run(options)
-    if options.command == "top":
-        return look.run(top, options)
-    if options.command == "node":
-        return agent.run(node, options)
-    if options.command == "key":
-        return keys.run(key, options)
-    if options.sample < 1:
-        parser.error("--sample must be at least 1")
-    from gristmill import _trace
 
-    return _trace.run(options.program, options.arguments, options.sample)
+    def run(options: argparse.Namespace, rest: list[str]) -> int:
+        is_of_images = hasattr(options, "run_image")
+        return images.run(options) if is_of_images else needs.run(options, rest)
+
+    return run
+
+
+#: What prepares the parser of each command, and what the command is for.
+_COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], Run], str]] = {
+    "trace": (_trace, "run a program and show where the time of its tasks goes"),
+    "node": (_node, "offer this node's workers to a client"),
+    "key": (_key, "make the keys of a client and its nodes"),
+    "top": (_top, "show what programs with nodes are doing"),
+    "doctor": (_doctor, "say what works on this machine"),
+    "env": (_env, "show what programs need, and make images of that"),
+}
 
 
 if __name__ == "__main__":

@@ -36,14 +36,6 @@ def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
     show.add_argument("--json", action="store_true", help="prints everything as JSON")
 
 
-def split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Tells the command's arguments from those behind ``--``, which are the program's."""
-    if arguments[:1] != ["env"] or "--" not in arguments:
-        return arguments, []
-    place = arguments.index("--")
-    return arguments[:place], arguments[place + 1 :]
-
-
 def run(options: argparse.Namespace, arguments: list[str]) -> int:
     """Looks; gives the exit status: 1 if something that is needed was not found."""
     if (arguments or options.data) and not options.run:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import math
 import os
 import re
@@ -12,8 +11,6 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-_log = logging.getLogger("gristmill.nodes")
 
 _DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3600, 60
 #: ``days-hours:minutes:seconds``, of which something is left out.
@@ -47,7 +44,9 @@ def of_provider(provider: Any) -> float | None:
         return None
     match = _TEXT.fullmatch(str(text).strip())
     if match is None:
-        _log.warning(
+        import logging  # agents, which load this module, have no provider
+
+        logging.getLogger("gristmill.nodes").warning(
             "the provider's walltime %r is no time such as 01:00:00 or 1-12: its nodes do not drain before it is over",
             text,
         )
