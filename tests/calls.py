@@ -1,13 +1,17 @@
-"""What the tests' tasks call: importable functions."""
+"""What the tests' tasks call: importable functions.
+
+Hundreds of workers import this, so it needs no more than a worker has; what a few functions need they import.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from typing import Any, NoReturn
 
-from gristmill import current_executor
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 
 def nothing() -> None:
@@ -142,5 +146,120 @@ def block(size: int) -> bytes:
 
 def nested_sum(count: int) -> int:
     """Submits tasks and waits for them."""
+    from gristmill import current_executor
+
     executor = current_executor()
     return sum(future.result() for future in [executor.submit(same, 1) for _ in range(count)])
+
+
+def seen_cores(*_: object) -> set[int]:
+    """The cores that a worker is bound to."""
+    return os.sched_getaffinity(0)
+
+
+def enter_and_see_cores(path: str) -> set[int]:
+    enter(path)
+    return seen_cores()
+
+
+def gpus_and_pid() -> tuple[str, int]:
+    return seen_gpus(), os.getpid()
+
+
+def ask_for_what_i_have() -> None:
+    from gristmill import current_executor
+
+    current_executor().options(gpus=1).submit(seen_gpus).result()
+
+
+def child_with_gpu() -> str:
+    from gristmill import current_executor
+
+    return current_executor().options(gpus=0.5, cores=1).submit(seen_gpus).result()
+
+
+def is_loaded(module: str) -> bool:
+    return module in sys.modules
+
+
+def is_interpreter_of_its_own() -> bool:
+    """Whether a worker was executed: its command line ends with its name."""
+    with open("/proc/self/cmdline", "rb") as words:
+        return words.read().split(b"\0")[-2].count(b".") == 1
+
+
+def process_name() -> str:
+    with open("/proc/self/comm") as name:
+        return name.read()
+
+
+def note_process(path: str) -> None:
+    append(path, str(os.getpid()))
+
+
+def draw() -> int:
+    import random
+
+    return random.getrandbits(64)
+
+
+def enter_and_draw(path: str) -> tuple[int, int, int]:
+    import numpy
+
+    enter(path)
+    return os.getpid(), draw(), int(numpy.random.randint(2**62))
+
+
+def raise_at_start() -> NoReturn:
+    print("on standard error", file=sys.stderr, flush=True)
+    raise ImportError("there is no module of that name")
+
+
+def raise_once(path: str) -> None:
+    """Fails in the first worker that there is."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return
+    raise ImportError("only the first one fails")
+
+
+def exit_at_start() -> NoReturn:
+    print("giving up", file=sys.stderr, flush=True)
+    os._exit(7)
+
+
+def crash() -> None:
+    import ctypes
+
+    print("before the crash", file=sys.stderr, flush=True)
+    ctypes.string_at(0)
+
+
+def enter_with_child(path: str) -> None:
+    import subprocess
+
+    child = subprocess.Popen(["sleep", "3600"], start_new_session=True)
+    with open(path + ".child", "w") as file:
+        file.write(str(child.pid))
+    enter_and_ignore(path)
+
+
+def witness(path: str, number: int, steps: int) -> int:
+    """Says that it begins, works a little, says that it ends."""
+    append(path, f"begin {number}")
+    total = 0
+    for step in range(steps):
+        total += step
+    append(path, f"end {number}")
+    return number
+
+
+def log_and_give(path: str, value: Any) -> Any:
+    append(path, f"{value}")
+    return value
+
+
+def log_and_fail(path: str) -> None:
+    append(path, "ran")
+    raise ValueError("no")

@@ -3,7 +3,6 @@
 import array
 import os
 import pickle
-import signal
 from concurrent.futures import wait
 
 import numpy as np
@@ -11,53 +10,22 @@ import pytest
 
 import gristmill
 
+from arena_tasks import (
+    describe,
+    die_of,
+    echo,
+    forget_kept,
+    keep,
+    ones,
+    raise_large,
+    sum_of_kept,
+    total,
+    write_first,
+)
+
 BORDER = 64 << 10
 SIZES = (0, 1, BORDER - 200, BORDER - 1, BORDER, BORDER + 1, 1 << 20, 5_000_001)
 TIMEOUT_S = 60
-
-_kept = []
-
-
-def echo(value):
-    return value
-
-
-def describe(value):
-    return type(value).__name__, value.flags.writeable, value.flags.owndata, value.base is None
-
-
-def write_first(value):
-    value[0] = 1
-
-
-def keep(value):
-    _kept.append(value)
-    return os.getpid()
-
-
-def sum_of_kept():
-    return [float(value.sum()) for value in _kept]
-
-
-def forget_kept():
-    _kept.clear()
-    return os.getpid()
-
-
-def ones(count):
-    return np.ones(count)
-
-
-def total(*values):
-    return float(sum(value.sum() for value in values))
-
-
-def die_of(value):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def raise_large():
-    raise ValueError("x" * 1_000_000)
 
 
 @pytest.fixture(scope="module")

@@ -19,10 +19,6 @@ MakeExecutor = Callable[..., Executor]
 CORES = len(os.sched_getaffinity(0))
 
 
-def threads() -> str | None:
-    return os.environ.get("OMP_NUM_THREADS")
-
-
 @pytest.mark.parametrize("count", sorted({1, CORES}))
 def test_one_worker_for_each_core_of_the_affinity(script: Script, count: int) -> None:
     printed = script.run(
@@ -96,7 +92,7 @@ def test_the_quota_of_version_2_and_of_the_groups_above(
 def test_each_worker_has_its_share_of_the_cores(make_executor: MakeExecutor) -> None:
     alone, many = make_executor(1), make_executor(CORES * 2)
     asked = make_executor(1, threads_per_worker=3)
-    found = [executor.submit(threads).result() for executor in (alone, many, asked)]
+    found = [executor.submit(calls.seen_threads).result() for executor in (alone, many, asked)]
     assert found == [str(CORES), "1", "3"]
 
 
@@ -107,10 +103,10 @@ def test_executors_with_a_share_each_run_at_the_same_time(
     held = [executor.submit(calls.enter, gate.path, 1) for executor in executors]
     workers = {gate.wait_entered() for _ in executors}
     assert len(workers) == 3, "each runs one task, on a worker of its own"
-    assert [executor.submit(threads).cancel() for executor in executors] == [True] * 3
+    assert [executor.submit(calls.seen_threads).cancel() for executor in executors] == [True] * 3
     gate.open(3)
     assert [future.result() for future in held] == [1] * 3
-    assert [executor.submit(threads).result() for executor in executors] == ["1"] * 3
+    assert [executor.submit(calls.seen_threads).result() for executor in executors] == ["1"] * 3
 
 
 def test_many_executors_on_one_core_come_to_an_end(script: Script) -> None:

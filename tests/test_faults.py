@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import ctypes
 import os
 import pickle
 import signal
@@ -35,11 +34,6 @@ from stage import (
 MakeExecutor = Callable[..., Executor]
 
 
-def crash_in_c() -> None:
-    print("before the crash", file=sys.stderr, flush=True)
-    ctypes.string_at(0)
-
-
 @pytest.mark.parametrize(
     ("function", "argument", "said"),
     [
@@ -67,7 +61,7 @@ def test_a_dead_worker_fails_what_it_had_started(
 @pytest.mark.interpreter
 def test_a_crash_in_c(executor: Executor) -> None:
     with pytest.raises(WorkerLost, match=r"SIGSEGV[\s\S]*before the crash"):
-        executor.submit(crash_in_c).result()
+        executor.submit(calls.crash).result()
     assert executor.submit(calls.same, 1).result() == 1
 
 
@@ -183,32 +177,22 @@ def test_a_killed_zygote_is_survived(make_executor: MakeExecutor, gate: Gate) ->
     assert executor.submit(calls.pid).result() != worker
 
 
-def _raise_at_start() -> None:
-    print("on standard error", file=sys.stderr, flush=True)
-    raise ImportError("there is no module of that name")
-
-
-def _exit_at_start() -> None:
-    print("giving up", file=sys.stderr, flush=True)
-    os._exit(7)
-
-
 @pytest.mark.interpreter
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_an_initializer_that_raises(make_executor: MakeExecutor, start: str) -> None:
-    executor = make_executor(2, initializer=_raise_at_start, start=start)
+    executor = make_executor(2, initializer=calls.raise_at_start, start=start)
     futures = [executor.submit(calls.nothing) for _ in range(3)]
     for future in futures:
         with pytest.raises(StartError, match="no module of that name"):
             future.result()
     with pytest.raises(StartError, match="no module of that name"):
         executor.submit(calls.nothing)
-    assert "_raise_at_start" in str(futures[0].exception())
+    assert "raise_at_start" in str(futures[0].exception())
 
 
 @pytest.mark.parametrize("start", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_an_initializer_that_ends_the_process(make_executor: MakeExecutor, start: str) -> None:
-    executor = make_executor(1, initializer=_exit_at_start, start=start)
+    executor = make_executor(1, initializer=calls.exit_at_start, start=start)
     with pytest.raises(StartError, match=r"exit code 7[\s\S]*giving up"):
         executor.submit(calls.nothing).result()
 
@@ -371,17 +355,9 @@ def test_a_timeout_stops_the_task_though_nobody_waits(
     assert isinstance(held.exception(), TaskTimeout)
 
 
-def _enter_with_child(path: str) -> None:
-    import subprocess
-
-    child = subprocess.Popen(["sleep", "3600"], start_new_session=True)
-    Path(path + ".child").write_text(str(child.pid))
-    calls.enter_and_ignore(path)
-
-
 def test_a_timeout_stops_the_tasks_children(make_executor: MakeExecutor, gate: Gate) -> None:
     executor = make_executor(1)
-    held = executor.options(timeout=0.2, grace=0.01).submit(_enter_with_child, gate.path)
+    held = executor.options(timeout=0.2, grace=0.01).submit(calls.enter_with_child, gate.path)
     behind = [executor.submit(calls.same, number) for number in range(50)]
     with pytest.raises(TaskTimeout):
         held.result()

@@ -30,16 +30,6 @@ KILLS = 10
 SIGNALS = [signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS]
 
 
-def witness(path: str, number: int, steps: int) -> int:
-    """Says that it begins, works a little, says that it ends."""
-    calls.append(path, f"begin {number}")
-    total = 0
-    for step in range(steps):
-        total += step
-    calls.append(path, f"end {number}")
-    return number
-
-
 def _plan(dice: random.Random, *, with_keeper: bool) -> list[str]:
     """Whom to kill, one after the other: the zygote and the keeper among them, while they live for certain."""
     first = ["zygote", "keeper"] if with_keeper else ["zygote"]
@@ -89,7 +79,7 @@ def test_nothing_runs_twice_and_what_had_not_started_runs(
     before = set(keepers())
     executor = make_executor(WORKERS)
     futures = [
-        executor.submit(witness, str(path), number, dice.choice([0, 10, 1000, 20_000]))
+        executor.submit(calls.witness, str(path), number, dice.choice([0, 10, 1000, 20_000]))
         for number in range(TASKS)
     ]
     plan = dict(
@@ -131,7 +121,7 @@ def test_budgets_are_kept(
     before = set(keepers())
     retried = make_executor(WORKERS).options(loss_retries=2)
     futures = [
-        retried.submit(witness, str(path), number, dice.choice([10, 20_000]))
+        retried.submit(calls.witness, str(path), number, dice.choice([10, 20_000]))
         for number in range(TASKS // 2)
     ]
     plan = _plan(dice, with_keeper=True)

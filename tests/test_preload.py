@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator
@@ -62,15 +61,6 @@ def shown_warnings() -> Iterator[None]:
         yield
 
 
-def is_interpreter_of_its_own() -> bool:
-    """Whether a worker was executed: its command line ends with its name."""
-    return Path("/proc/self/cmdline").read_bytes().split(b"\0")[-2].count(b".") == 1
-
-
-def is_loaded(name: str) -> bool:
-    return name in sys.modules
-
-
 def test_threads_of_a_preloaded_module_make_workers_interpreters(
     make_executor: MakeExecutor,
     module: Callable[[str, str], str],
@@ -79,11 +69,11 @@ def test_threads_of_a_preloaded_module_make_workers_interpreters(
     names = [module("harmless_one", ""), module("with_a_thread", STARTS_A_THREAD)]
     names.append(module("harmless_two", ""))
     executor = make_executor(2, preload=names)
-    assert executor.submit(is_interpreter_of_its_own).result()
-    assert all(executor.submit(is_loaded, name).result() for name in names)
+    assert executor.submit(calls.is_interpreter_of_its_own).result()
+    assert all(executor.submit(calls.is_loaded, name).result() for name in names)
     assert list(executor.map(calls.same, range(1000))) == list(range(1000))
     assert isinstance(executor.submit(os._exit, 1).exception(), WorkerLost)
-    assert executor.submit(is_interpreter_of_its_own).result(), "its replacement too"
+    assert executor.submit(calls.is_interpreter_of_its_own).result(), "its replacement too"
     executor.shutdown()
     errors = capfd.readouterr().err
     assert errors.count("RuntimeWarning") == 1, "the zygote says it once, the workers do not"
@@ -96,7 +86,7 @@ def test_a_thread_that_has_ended_does_no_harm(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     executor = make_executor(1, preload=[module("with_a_short_thread", ENDS_ITS_THREAD)])
-    assert not executor.submit(is_interpreter_of_its_own).result()
+    assert not executor.submit(calls.is_interpreter_of_its_own).result()
     executor.shutdown()
     assert capfd.readouterr().err == ""
 
@@ -111,13 +101,13 @@ def test_a_thread_that_starts_later_is_noticed_before_the_next_fork(
     before = set(zygotes())
     executor = make_executor(1, preload=[module("with_a_late_thread", STARTS_A_THREAD_WHEN_TOLD)])
     worker = executor.submit(calls.pid).result()
-    assert not executor.submit(is_interpreter_of_its_own).result()
+    assert not executor.submit(calls.is_interpreter_of_its_own).result()
     zygote = zygote_beside(before | {worker})
     os.kill(zygote, signal.SIGUSR1)
     assert gate.wait_entered() == zygote
     for _ in range(2):  # the first may be replaced by one that was forked before the thread began
         assert isinstance(executor.submit(os._exit, 1).exception(), WorkerLost)
-    assert executor.submit(is_interpreter_of_its_own).result()
+    assert executor.submit(calls.is_interpreter_of_its_own).result()
     while lives(zygote):
         os.sched_yield()
     assert executor.submit(calls.pid).result() in descent(os.getpid())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,16 +13,6 @@ import calls
 from stage import Gate
 
 MakeExecutor = Callable[..., Executor]
-
-
-def threads() -> str:
-    return os.environ["OMP_NUM_THREADS"]
-
-
-def ask_for_what_i_have() -> None:
-    from gristmill import current_executor
-
-    current_executor().options(gpus=1).submit(calls.seen_gpus).result()
 
 
 def test_a_wide_task_has_its_workers_places_to_itself(
@@ -43,7 +32,10 @@ def test_a_wide_task_has_its_workers_places_to_itself(
 def test_a_wide_task_may_use_as_many_threads(make_executor: MakeExecutor) -> None:
     executor = make_executor(2, threads_per_worker=3)
     wide = executor.options(cores=2)
-    found = [submit(threads).result() for submit in (executor.submit, wide.submit, executor.submit)]
+    found = [
+        submit(calls.seen_threads).result()
+        for submit in (executor.submit, wide.submit, executor.submit)
+    ]
     assert found == ["3", "6", "3"]
 
 
@@ -84,14 +76,10 @@ def test_a_process_never_sees_other_gpus_than_before(make_executor: MakeExecutor
     executor = make_executor(1, gpus=4)
     seen: dict[int, set[str]] = {}
     for count in (1, 2, 1, 4, 2, 3):
-        gpus, pid = executor.options(gpus=count).submit(gpus_and_pid).result()
+        gpus, pid = executor.options(gpus=count).submit(calls.gpus_and_pid).result()
         assert len(gpus.split(",")) == count
         seen.setdefault(pid, set()).add(gpus)
     assert all(len(gpus) == 1 for gpus in seen.values())
-
-
-def gpus_and_pid() -> tuple[str, int]:
-    return calls.seen_gpus(), os.getpid()
 
 
 def test_names_of_gpus_that_the_program_was_given_are_kept(
@@ -135,19 +123,13 @@ def test_a_worker_that_dies_gives_back_what_its_task_had(make_executor: MakeExec
 def test_a_task_that_asks_for_what_it_has_itself_is_told_so(make_executor: MakeExecutor) -> None:
     executor = make_executor(2, gpus=1)
     with pytest.raises(GristmillError, match="with tasks that wait for tasks"):
-        executor.options(gpus=1).submit(ask_for_what_i_have).result()
+        executor.options(gpus=1).submit(calls.ask_for_what_i_have).result()
     assert executor.options(gpus=1).submit(calls.seen_gpus).result() == "0"
 
 
 def test_tasks_of_tasks_may_need_something_too(make_executor: MakeExecutor) -> None:
     executor = make_executor(1, gpus=1)
-    assert executor.submit(child_with_gpu).result() == "0"
-
-
-def child_with_gpu() -> str:
-    from gristmill import current_executor
-
-    return current_executor().options(gpus=0.5, cores=1).submit(calls.seen_gpus).result()
+    assert executor.submit(calls.child_with_gpu).result() == "0"
 
 
 def test_a_map_with_needs_runs_as_many_at_a_time(

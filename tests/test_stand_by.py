@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,7 +53,7 @@ def test_a_stand_by_runs_the_initializer_only_as_a_worker(
 ) -> None:
     before = set(stand_bys())
     note = tmp_path / "note"
-    executor = make_executor(1, initializer=_note_process, initargs=(str(note),))
+    executor = make_executor(1, initializer=calls.note_process, initargs=(str(note),))
     worker = executor.submit(calls.pid).result()
     stand_by = next_stand_by(before)
     assert note.read_text().split() == [str(worker)]
@@ -67,18 +65,10 @@ def test_a_stand_by_runs_the_initializer_only_as_a_worker(
 def test_later_workers_share_what_the_first_ones_had_to_load(make_executor: MakeExecutor) -> None:
     before = set(stand_bys())
     executor = make_executor(1)
-    assert not executor.submit(_has, "cloudpickle").result()
+    assert not executor.submit(calls.is_loaded, "cloudpickle").result()
     next_stand_by(before)
     _kill(executor)
-    assert executor.submit(_has, "cloudpickle").result()
-
-
-def _has(module: str) -> bool:
-    return module in sys.modules
-
-
-def _note_process(path: str) -> None:
-    calls.append(path, str(os.getpid()))
+    assert executor.submit(calls.is_loaded, "cloudpickle").result()
 
 
 def test_a_stand_by_has_seeds_and_an_epoch_of_its_own(make_executor: MakeExecutor) -> None:
@@ -86,7 +76,7 @@ def test_a_stand_by_has_seeds_and_an_epoch_of_its_own(make_executor: MakeExecuto
     executor = make_executor(1, preload=["random"])
     draws, slots = [], []
     for _ in range(3):
-        draws.append(executor.submit(_draw).result())
+        draws.append(executor.submit(calls.draw).result())
         slots.append(executor.submit(os.getenv, "GRISTMILL_WORKER").result())
         next_stand_by(before)
         _kill(executor)
@@ -94,21 +84,13 @@ def test_a_stand_by_has_seeds_and_an_epoch_of_its_own(make_executor: MakeExecuto
     assert len(set(slots)) == 3, "each has an epoch of its own"
 
 
-def _draw() -> int:
-    return random.getrandbits(64)
-
-
 def test_workers_are_not_called_stand_bys(make_executor: MakeExecutor) -> None:
     before = set(stand_bys())
     executor = make_executor(1)
-    first = executor.submit(_name).result()
+    first = executor.submit(calls.process_name).result()
     next_stand_by(before)
     _kill(executor)
-    assert executor.submit(_name).result() == first
-
-
-def _name() -> str:
-    return Path("/proc/self/comm").read_text()
+    assert executor.submit(calls.process_name).result() == first
 
 
 def test_a_stand_by_ends_with_its_executor(make_executor: MakeExecutor) -> None:

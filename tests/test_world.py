@@ -128,13 +128,6 @@ def test_logging_is_unconfigured(make_executor: MakeExecutor, start: str) -> Non
         logging.getLogger().removeHandler(handler)
 
 
-def _draw(path: str) -> tuple[int, int, int]:
-    import numpy
-
-    calls.enter(path)
-    return os.getpid(), random.getrandbits(64), int(numpy.random.randint(2**62))
-
-
 @pytest.mark.interpreter
 @pytest.mark.parametrize(
     ("start", "preload"), [("fork", ["random", "numpy"]), ("fork", []), ("spawn", [])]
@@ -145,7 +138,7 @@ def test_random_seeds_differ(
     pytest.importorskip("numpy")
     random.seed(1)
     executor = make_executor(3, start=start, preload=preload)
-    futures = [executor.submit(_draw, gate.path) for _ in range(3)]
+    futures = [executor.submit(calls.enter_and_draw, gate.path) for _ in range(3)]
     for _ in futures:
         gate.wait_entered()
     gate.open(3)

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gristmill import Context, current_executor
+from gristmill import Context, context_file, current_executor
+
+import calls
 
 
 class Log:
@@ -103,3 +105,17 @@ def see_gpus(log: Log) -> dict[str, str]:
     seen = os.environ.get("CUDA_VISIBLE_DEVICES", "none")
     log.note(seen)
     return {"gpus": seen}
+
+
+def read_words() -> dict[str, str]:
+    return {"text": Path(context_file("words.txt")).read_text()}
+
+
+def no_weights() -> dict[str, Any]:
+    raise ValueError("no weights")
+
+
+def enter_with(path: str, context: Context) -> int:
+    """Stands at a gate, in a context."""
+    calls.enter(path)
+    return int(context["maker"])

@@ -18,7 +18,6 @@ import pytest
 
 from gristmill import Context, ContextError, Executor, ResourceError, UnpicklableError
 
-import calls
 import setups
 from setups import Log, load
 from stage import Gate
@@ -26,18 +25,8 @@ from stage import Gate
 MakeExecutor = Callable[..., Executor]
 
 
-def no_weights() -> dict[str, Any]:
-    raise ValueError("no weights")
-
-
-def enter_with(path: str, context: Context) -> int:
-    """Stands at a gate, in a context."""
-    calls.enter(path)
-    return int(context["maker"])
-
-
 def test_a_setup_that_raises_fails_its_tasks_and_no_others(executor: Executor) -> None:
-    context = Context(no_weights, name="model")
+    context = Context(setups.no_weights, name="model")
     options = executor.options(context=context)
     failed = [options.submit(abs, -1) for _ in range(3)]
     for future in failed:
@@ -55,7 +44,7 @@ def test_a_setup_that_raises_fails_its_tasks_and_no_others(executor: Executor) -
 
 def test_a_setup_that_raises_in_each_worker_says_so(make_executor: MakeExecutor) -> None:
     executor = make_executor(1)
-    options = executor.options(context=Context(no_weights, fork=False, name="model"))
+    options = executor.options(context=Context(setups.no_weights, fork=False, name="model"))
     with pytest.raises(
         ContextError, match=r'(?s)context "model": the setup failed.*ValueError: no weights'
     ):
@@ -92,7 +81,7 @@ def test_a_setup_that_uses_alarms_itself_is_stopped_as_well(executor: Executor, 
 def test_a_setup_that_fails_in_the_process_of_a_call_fails_the_context(
     executor: Executor, reuse: str
 ) -> None:
-    options = executor.options(context=Context(no_weights, name="model", reuse=reuse))
+    options = executor.options(context=Context(setups.no_weights, name="model", reuse=reuse))
     with pytest.raises(
         ContextError, match=r"(?s)setup of context 'model' failed.*in no_weights.*no weights"
     ):
@@ -277,7 +266,7 @@ def test_calls_of_a_context_that_was_changed_are_completed_with_the_old_one(
     log = Log(tmp_path)
     executor = make_executor(2)
     context = Context(setups.open_and_close, log)
-    running = executor.options(context=context).submit(enter_with, gate.path, context)
+    running = executor.options(context=context).submit(setups.enter_with, gate.path, context)
     gate.wait_entered()
     [old] = log.pids("open")
     context = Context(setups.open_and_close, log, preload=["json"])

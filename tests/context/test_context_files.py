@@ -11,6 +11,8 @@ import pytest
 
 from gristmill import Context, ContextError, Executor, context_file
 
+import setups
+
 MakeExecutor = Callable[..., Executor]
 
 
@@ -22,15 +24,11 @@ def words(tmp_path: Path) -> Path:
     return path
 
 
-def read() -> dict[str, str]:
-    return {"text": Path(context_file("words.txt")).read_text()}
-
-
 @pytest.mark.parametrize("options", [{}, {"mode": "fork"}, {"fork": False}, {"reuse": "disk"}])
 def test_setup_and_functions_find_a_file_by_its_name(
     make_executor: MakeExecutor, words: Path, options: dict[str, object]
 ) -> None:
-    context = Context(read, files=[words], **options)  # type: ignore[arg-type]
+    context = Context(setups.read_words, files=[words], **options)  # type: ignore[arg-type]
     run = make_executor(1).options(context=context).submit
     assert run(lambda: context["text"]).result() == "one two"
     assert Path(run(context_file, "words.txt").result()).read_text() == "one two"
@@ -48,7 +46,7 @@ def test_files_have_the_names_that_they_are_given(executor: Executor, words: Pat
 
 
 def test_a_context_in_this_process_has_its_files(words: Path) -> None:
-    context = Context(read, files=[words])
+    context = Context(setups.read_words, files=[words])
     with context:
         assert context["text"] == "one two"
         assert context_file("words.txt") == str(words)
@@ -59,13 +57,13 @@ def test_a_context_in_this_process_has_its_files(words: Path) -> None:
 def test_a_file_that_was_changed_is_not_used_for_the_old_one(
     make_executor: MakeExecutor, words: Path
 ) -> None:
-    context = Context(read, files=[words], name="model")
+    context = Context(setups.read_words, files=[words], name="model")
     run = make_executor(1).options(context=context).submit
     assert run(lambda: context["text"]).result() == "one two"
     context.release()
     words.write_text("three")
     assert run(lambda: context["text"]).result() == "three", "it was hashed anew"
-    other = Context(read, files=[words], name="other")
+    other = Context(setups.read_words, files=[words], name="other")
     assert other.key
     words.write_text("four")
     with pytest.raises(ContextError, match=r'(?s)"other" failed.*words.txt was changed after'):
@@ -86,7 +84,7 @@ def test_what_is_no_file_is_refused_where_the_context_is_declared(words: Path) -
 def test_a_file_that_goes_before_its_context_is_used_is_named(
     executor: Executor, words: Path
 ) -> None:
-    context = Context(read, files=[words], name="model")
+    context = Context(setups.read_words, files=[words], name="model")
     words.unlink()
     with pytest.raises(ContextError, match=r"file .*words.txt of context 'model' cannot be"):
         executor.options(context=context).submit(abs, -1).result()

@@ -88,14 +88,9 @@ def test_actors_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(len(CORES) < 2, reason="two cores are needed")
 def test_agents_on_one_machine_divide_its_cores_before_they_bind(gate: Gate) -> None:
     with Executor(nodes=on.local(2, 1, cpu_affinity="block")) as executor:
-        held = [executor.submit(cores_inside, gate.path) for _ in range(2)]
+        held = [executor.submit(calls.enter_and_see_cores, gate.path) for _ in range(2)]
         gate.wait_entered(), gate.wait_entered()
         gate.open(2)
         one, other = sorted((future.result() for future in held), key=min)
     half = len(CORES) // 2
     assert (one, other) == (set(CORES[:half]), set(CORES[half:]))
-
-
-def cores_inside(path: str) -> set[int]:
-    calls.enter(path)
-    return os.sched_getaffinity(0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -19,24 +18,6 @@ import calls
 MakeNodes = Callable[..., tuple[Executor, LocalNodes]]
 
 
-def _raise_at_start() -> None:
-    raise ImportError("there is no module of that name")
-
-
-def _exit_at_start() -> None:
-    print("giving up", file=sys.stderr, flush=True)
-    os._exit(7)
-
-
-def _raise_once(path: str) -> None:
-    """Fails in the first worker that there is."""
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
-        return
-    raise ImportError("only the first one fails")
-
-
 class UncountedNodes(LocalNodes):
     """Nodes of which nobody knows how many there can be."""
 
@@ -49,7 +30,7 @@ class UncountedNodes(LocalNodes):
 def test_an_initializer_that_raises_on_all_nodes_fails_every_task(
     make_nodes: MakeNodes, kind: type[LocalNodes], count: int
 ) -> None:
-    executor, placement = make_nodes(count, 1, kind=kind, initializer=_raise_at_start)
+    executor, placement = make_nodes(count, 1, kind=kind, initializer=calls.raise_at_start)
     futures = [executor.submit(calls.nothing) for _ in range(3)]
     for future in futures:
         with pytest.raises(StartError, match=r"local\d: [\s\S]*no module of that name"):
@@ -62,7 +43,7 @@ def test_an_initializer_that_raises_on_all_nodes_fails_every_task(
 
 @pytest.mark.slow
 def test_an_initializer_that_ends_the_process_on_nodes(make_nodes: MakeNodes) -> None:
-    executor, _ = make_nodes(1, 1, initializer=_exit_at_start)
+    executor, _ = make_nodes(1, 1, initializer=calls.exit_at_start)
     with pytest.raises(StartError, match=r"exit code 7[\s\S]*giving up"):
         executor.submit(calls.nothing).result()
 
@@ -78,7 +59,7 @@ def test_one_node_that_fails_leaves_the_work_to_the_others(
 ) -> None:
     path = f"{tmp_path}/first"
     with caplog.at_level(logging.WARNING, "gristmill.nodes"):
-        executor, placement = make_nodes(2, 1, initializer=_raise_once, initargs=(path,))
+        executor, placement = make_nodes(2, 1, initializer=calls.raise_once, initargs=(path,))
         assert list(executor.map(calls.same, range(100))) == list(range(100))
         while not (ended := [text for _, text in placement.troubles() if text]):
             executor.submit(calls.nothing).result()
@@ -132,7 +113,7 @@ def test_a_standing_node_where_no_worker_starts_serves_the_next_client(
     client, node = keys
     address = start_node(node, "--workers", "1")
     with (
-        Executor(nodes=on.hosts(address, key=client), initializer=_raise_at_start) as executor,
+        Executor(nodes=on.hosts(address, key=client), initializer=calls.raise_at_start) as executor,
         pytest.raises(StartError, match="no module of that name"),
     ):
         executor.submit(calls.nothing).result()

@@ -61,19 +61,6 @@ def interpreter(tmp_path: Path, halves: str) -> str:
     return str(path)
 
 
-def cores_inside(path: str) -> set[int]:
-    calls.enter(path)
-    return os.sched_getaffinity(0)
-
-
-def cores_of(*_: object) -> set[int]:
-    return os.sched_getaffinity(0)
-
-
-def threads() -> str:
-    return os.environ["OMP_NUM_THREADS"]
-
-
 @pytest.mark.parametrize(
     ("lists", "workers", "sets"),
     [
@@ -113,7 +100,7 @@ def test_leases_of_one_node_are_bound_to_different_cores(
     address = start_node(node, "--workers", "2", "--cpu-affinity", "block")
     programs = [Executor(1, nodes=on.hosts(address, key=client)) for _ in range(2)]
     with programs[0], programs[1]:
-        held = [program.submit(cores_inside, gate.path) for program in programs]
+        held = [program.submit(calls.enter_and_see_cores, gate.path) for program in programs]
         gate.wait_entered(), gate.wait_entered()
         gate.open(2)
         one, other = (future.result() for future in held)
@@ -145,14 +132,16 @@ def test_a_wide_task_has_the_cores_of_one_memory(interpreter: str, gate: Gate) -
     placement.python = interpreter
     with Executor(nodes=placement) as executor:
         wide = executor.options(cores=len(CORES))
-        held = [wide.submit(cores_inside, gate.path) for _ in range(2)]
+        held = [wide.submit(calls.enter_and_see_cores, gate.path) for _ in range(2)]
         gate.wait_entered(), gate.wait_entered()
         gate.open(2)
         assert sorted((future.result() for future in held), key=min) == [LEFT, RIGHT]
-        assert wide.submit(cores_of).result() in (LEFT, RIGHT)
+        assert wide.submit(calls.seen_cores).result() in (LEFT, RIGHT)
         wider = executor.options(cores=len(CORES) + 1)
-        assert wider.submit(cores_of).result() == LEFT | RIGHT, "no memory has so many near to it"
-        assert executor.submit(cores_of).result() in (LEFT, RIGHT)
+        assert wider.submit(calls.seen_cores).result() == LEFT | RIGHT, (
+            "no memory has so many near to it"
+        )
+        assert executor.submit(calls.seen_cores).result() in (LEFT, RIGHT)
 
 
 @two_cores
@@ -161,7 +150,7 @@ def test_a_wide_task_has_the_cores_of_its_places_and_no_others(gate: Gate) -> No
     placement.options = ("--cpu-affinity", "block")
     with Executor(nodes=placement) as executor:
         submit = executor.options(cores=2).submit
-        held = [submit(cores_inside, gate.path) for _ in range(len(CORES))]
+        held = [submit(calls.enter_and_see_cores, gate.path) for _ in range(len(CORES))]
         for _ in held:
             gate.wait_entered()
         gate.open(len(held))
@@ -170,7 +159,7 @@ def test_a_wide_task_has_the_cores_of_its_places_and_no_others(gate: Gate) -> No
         assert set().union(*found) == set(CORES)
         # What does not fit into a record is in the arena: the places are not.
         many = [executor.submit(calls.same, bytes(60_000)) for _ in range(4)]
-        assert len(submit(cores_of, *many).result()) <= 2
+        assert len(submit(calls.seen_cores, *many).result()) <= 2
 
 
 @two_cores
@@ -181,7 +170,7 @@ def test_wide_tasks_of_this_machine_are_near_to_one_memory(
     engine = GristmillExecutor(max_workers=4, cpu_affinity="numa")
     engine.start()
     try:
-        held = [engine.submit(cores_inside, {"cores": 2}, gate.path) for _ in range(2)]
+        held = [engine.submit(calls.enter_and_see_cores, {"cores": 2}, gate.path) for _ in range(2)]
         gate.wait_entered(), gate.wait_entered()
         gate.open(2)
         assert sorted((future.result() for future in held), key=min) == [LEFT, RIGHT]
@@ -195,4 +184,4 @@ def test_agents_on_one_machine_divide_its_threads(gate: Gate) -> None:
         gate.wait_entered(), gate.wait_entered()
         gate.open(2)
         assert [future.result() for future in held] == [None, None]
-        assert executor.submit(threads).result() == str(max(1, len(CORES) // 2))
+        assert executor.submit(calls.seen_threads).result() == str(max(1, len(CORES) // 2))

@@ -170,7 +170,7 @@ def test_shutdown_without_waiting_takes_the_blocks_away_when_all_is_done(
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two cores are needed")
 def test_workers_are_bound_to_cores_of_their_own(make_blocks: MakeBlocks, gate: Gate) -> None:
     executor, _ = make_blocks(Processes(), max_workers_per_node=2, cpu_affinity="alternating")
-    held = [executor.submit(cores_inside, gate.path) for _ in range(2)]
+    held = [executor.submit(calls.enter_and_see_cores, gate.path) for _ in range(2)]
     gate.wait_entered()
     gate.wait_entered()
     gate.open(2)
@@ -178,11 +178,6 @@ def test_workers_are_bound_to_cores_of_their_own(make_blocks: MakeBlocks, gate: 
     assert first
     assert second
     assert not first & second
-
-
-def cores_inside(path: str) -> set[int]:
-    calls.enter(path)
-    return os.sched_getaffinity(0)
 
 
 def test_what_cannot_be_started_fails_this_task_and_those_after_it(

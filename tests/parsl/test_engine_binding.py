@@ -87,7 +87,7 @@ def test_a_task_that_asks_for_a_gpu_sees_that_and_the_next_one_its_workers(
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two cores are needed")
 def test_workers_of_this_machine_are_bound_to_cores(make_engine: MakeEngine, gate: Gate) -> None:
     engine = make_engine(max_workers=2, cpu_affinity="block")
-    held = [engine.submit(cores_inside, {}, gate.path) for _ in range(2)]
+    held = [engine.submit(calls.enter_and_see_cores, {}, gate.path) for _ in range(2)]
     gate.wait_entered()
     gate.wait_entered()
     gate.open(2)
@@ -95,11 +95,6 @@ def test_workers_of_this_machine_are_bound_to_cores(make_engine: MakeEngine, gat
     assert first
     assert second
     assert not first & second
-
-
-def cores_inside(path: str) -> set[int]:
-    calls.enter(path)
-    return os.sched_getaffinity(0)
 
 
 def test_fields_reach_the_provider_and_its_blocks() -> None:

@@ -16,27 +16,12 @@ from gristmill.parsl.executors import GristmillExecutor
 from gristmill.parsl.monitoring import engine_calls
 
 import monitored
+import monitored_tasks
 from calls import enter
 from monitored import query
 from stage import Gate
 
 STATES = "SELECT task_status_name FROM status WHERE task_id = {} ORDER BY timestamp, rowid"
-
-
-def double(number: int) -> int:
-    return 2 * number
-
-
-def fail(text: str) -> None:
-    raise ValueError(text)
-
-
-class Value:
-    """Something of which one can tell that it is gone."""
-
-
-def make() -> Value:
-    return Value()
 
 
 def run(folder: Path, **options: Any) -> Any:
@@ -45,7 +30,7 @@ def run(folder: Path, **options: Any) -> Any:
 
 
 def test_a_plain_call_stays_with_the_engine(tmp_path: Path) -> None:
-    app = gristmill.python_app(double)
+    app = gristmill.python_app(monitored_tasks.double)
     with run(tmp_path) as kernel:
         app(1).result()
         assert kernel.lanes.of(app) is not None
@@ -59,7 +44,7 @@ def test_a_plain_call_stays_with_the_engine(tmp_path: Path) -> None:
 
 
 def test_a_call_that_may_be_tried_again_does_not(tmp_path: Path) -> None:
-    app = gristmill.python_app(fail)
+    app = gristmill.python_app(monitored_tasks.fail)
     with run(tmp_path, retries=1) as kernel:
         assert kernel.lanes.of(app) is None
         app("badly").exception()
@@ -71,7 +56,10 @@ def test_a_call_that_may_be_tried_again_does_not(tmp_path: Path) -> None:
 
 def test_plain_calls_name_those_that_they_depend_on(tmp_path: Path) -> None:
     with run(tmp_path):
-        first, second = gristmill.python_app(double)(1), gristmill.python_app(double)(2)
+        first, second = (
+            gristmill.python_app(monitored_tasks.double)(1),
+            gristmill.python_app(monitored_tasks.double)(2),
+        )
         gristmill.python_app(pow)(first, exp=second).result()
         gristmill.python_app(sum)([second, 5]).result()
     assert query(tmp_path, "SELECT task_depends FROM task ORDER BY task_id") == ["", "", "0,1", "1"]
@@ -79,8 +67,8 @@ def test_plain_calls_name_those_that_they_depend_on(tmp_path: Path) -> None:
 
 def test_failures_of_plain_calls_are_told_apart(tmp_path: Path) -> None:
     with run(tmp_path):
-        failed = gristmill.python_app(fail)("badly")
-        assert gristmill.python_app(double)(failed).exception() is not None
+        failed = gristmill.python_app(monitored_tasks.fail)("badly")
+        assert gristmill.python_app(monitored_tasks.double)(failed).exception() is not None
     assert query(tmp_path, STATES.format(0))[-1] == "failed"
     assert query(tmp_path, STATES.format(1))[-1] == "dep_fail"
     assert query(tmp_path, "SELECT task_fail_history FROM try ORDER BY task_id") == [
@@ -95,7 +83,7 @@ def test_a_plain_call_that_waits_is_cancelled(tmp_path: Path, gate: Gate) -> Non
     with run(tmp_path):
         blocker = gristmill.python_app(enter)(gate.path)
         gate.wait_entered()
-        waiting = gristmill.python_app(double)(blocker)
+        waiting = gristmill.python_app(monitored_tasks.double)(blocker)
         assert waiting.cancel()
         with pytest.raises(CancelledError):
             waiting.result()
@@ -119,7 +107,7 @@ def test_all_calls_are_found_however_many_one_batch_looks_at(
 ) -> None:
     monkeypatch.setattr(engine_calls, "_LOOKS_MAX", 3)
     with run(tmp_path):
-        futures = deque(map(gristmill.python_app(double), range(100)))
+        futures = deque(map(gristmill.python_app(monitored_tasks.double), range(100)))
         assert sum(future.result() for future in futures) == 9900
     assert query(tmp_path, "SELECT count(*) FROM status WHERE task_status_name = 'exec_done'") == [
         100
@@ -128,7 +116,7 @@ def test_all_calls_are_found_however_many_one_batch_looks_at(
 
 def test_a_value_lives_no_longer_than_who_wants_it(tmp_path: Path) -> None:
     with run(tmp_path):
-        value = weakref.ref(gristmill.python_app(make)().result())
+        value = weakref.ref(gristmill.python_app(monitored_tasks.make)().result())
         while not query(tmp_path, "SELECT 1 FROM status WHERE task_status_name = 'exec_done'"):
             pass
         gc.collect()

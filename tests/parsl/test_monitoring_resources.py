@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,35 +13,9 @@ from gristmill.parsl.executors import GristmillExecutor
 from gristmill.parsl.monitoring.measure import measured, taken_from, value_in
 
 import monitored
+import monitored_tasks
 from monitored import query
-
-MEMORY_SIZE = 64 * 2**20
-CPU_S = 0.05
-
-
-def use_much() -> None:
-    """Computes, and keeps its memory for as long as its worker lives."""
-    import sys
-    import time
-
-    sys.modules["__main__"].kept = bytearray(b"x" * MEMORY_SIZE)  # type: ignore[attr-defined]
-    start = time.process_time()
-    while time.process_time() - start < CPU_S:
-        pass
-
-
-def be_sampled(count: int) -> int:
-    """Lasts until there are so many readings of it; gives the worker's number of threads that read."""
-    from gristmill.parsl.monitoring import sampling
-
-    (watch,) = sampling._running.values()
-    while len(watch.readings) < count:
-        pass
-    return sum(thread.name == "gristmill-monitoring" for thread in threading.enumerate())
-
-
-def fail() -> None:
-    raise ValueError("badly")
+from monitored_tasks import CPU_S, MEMORY_SIZE
 
 
 def resources(folder: Path, columns: str, task_id: int = 0) -> list[Any]:
@@ -53,7 +26,7 @@ def resources(folder: Path, columns: str, task_id: int = 0) -> list[Any]:
 
 def test_a_task_has_its_cpu_time_and_its_memory(tmp_path: Path) -> None:
     with monitored.run(tmp_path):
-        gristmill.python_app(use_much)().result()
+        gristmill.python_app(monitored_tasks.use_much)().result()
     first, last = resources(
         tmp_path,
         "psutil_process_time_user + psutil_process_time_system, psutil_process_memory_resident",
@@ -68,7 +41,7 @@ def test_a_task_has_its_cpu_time_and_its_memory(tmp_path: Path) -> None:
 
 def test_one_tasks_use_is_not_the_next_ones(tmp_path: Path) -> None:
     with monitored.run(tmp_path, executor=GristmillExecutor(max_workers=1)):
-        gristmill.python_app(use_much)().result()
+        gristmill.python_app(monitored_tasks.use_much)().result()
         gristmill.python_app(len)("").result()
     used = "max(psutil_process_time_user + psutil_process_time_system)"
     assert resources(tmp_path, used, 1) < resources(tmp_path, used, 0)
@@ -92,7 +65,7 @@ def test_a_long_task_is_read_again_and_again_by_one_thread_of_its_worker(tmp_pat
     with monitored.run(
         tmp_path, executor=GristmillExecutor(max_workers=1), resource_monitoring_interval=0.01
     ):
-        sample = gristmill.python_app(be_sampled)
+        sample = gristmill.python_app(monitored_tasks.be_sampled)
         assert [sample(count).result() for count in (2, 5)] == [1, 1]
     assert query(tmp_path, "SELECT count(*) >= 6 FROM resource WHERE task_id = 1") == [1]
     assert set(resources(tmp_path, "resource_monitoring_interval")) == {0.01}
@@ -102,7 +75,7 @@ def test_a_long_task_is_read_again_and_again_by_one_thread_of_its_worker(tmp_pat
 
 def test_a_task_that_raises_has_its_resources(tmp_path: Path) -> None:
     with monitored.run(tmp_path):
-        assert gristmill.python_app(fail)().exception() is not None
+        assert gristmill.python_app(monitored_tasks.fail)("badly").exception() is not None
     assert len(resources(tmp_path, "psutil_process_status")) == 2
 
 

@@ -35,16 +35,6 @@ def cached(kernel: Any, function: Callable[..., Any], **options: Any) -> Any:
     return python_app(function, data_flow_kernel=kernel, cache=True, **options)
 
 
-def log_and_give(path: str, value: Any) -> Any:
-    calls.append(path, f"{value}")
-    return value
-
-
-def log_and_fail(path: str) -> None:
-    calls.append(path, "ran")
-    raise ValueError("no")
-
-
 def stored(folder: Path) -> int:
     """How many results the checkpoints of a run's folder have."""
     known = KnownResults()
@@ -55,7 +45,7 @@ def stored(folder: Path) -> int:
 
 def test_a_call_is_run_by_the_engine_once(kernel: Any, tmp_path: Path) -> None:
     note = tmp_path / "note"
-    app = cached(kernel, log_and_give)
+    app = cached(kernel, calls.log_and_give)
     first = app(str(note), [1, 2])
     assert isinstance(first, (EngineFuture, CheckpointedFuture))
     assert first.result() == [1, 2]
@@ -78,7 +68,7 @@ def test_a_call_that_runs_is_waited_for(kernel: Any, hold: Gate) -> None:
 
 def test_of_many_threads_with_one_call_one_runs_it(kernel: Any, tmp_path: Path) -> None:
     note = tmp_path / "note"
-    app, futures = cached(kernel, log_and_give), []
+    app, futures = cached(kernel, calls.log_and_give), []
     barrier = threading.Barrier(8)
 
     def submit() -> None:
@@ -97,7 +87,7 @@ def test_of_many_threads_with_one_call_one_runs_it(kernel: Any, tmp_path: Path) 
 
 def test_a_failure_is_remembered(kernel: Any, tmp_path: Path) -> None:
     note = tmp_path / "note"
-    app = cached(kernel, log_and_fail)
+    app = cached(kernel, calls.log_and_fail)
     for _ in range(3):
         with pytest.raises(ValueError, match="no"):
             app(str(note)).result()
@@ -164,7 +154,7 @@ def test_retries_come_first(make_kernel: Any, tmp_path: Path) -> None:
     kernel = make_kernel("engine", retries=2, memoizer=BasicMemoizer(checkpoint_mode="task_exit"))
     note = tmp_path / "note"
     with pytest.raises(ValueError, match="no"):
-        cached(kernel, log_and_fail)(str(note)).result()
+        cached(kernel, calls.log_and_fail)(str(note)).result()
     assert note.read_text().split() == ["ran"] * 3
 
 
@@ -183,7 +173,7 @@ def test_the_next_run_has_the_results_of_this_one(
     note = tmp_path / "note"
     for expected in ("exec_done", "memo_done"):
         kernel = make_kernel("engine", memoizer=BasicMemoizer(checkpoint_mode=mode))
-        app = cached(kernel, log_and_give)
+        app = cached(kernel, calls.log_and_give)
         futures = [app(str(note), number) for number in range(50)]
         assert [future.result() for future in futures] == list(range(50))
         assert {future.task_status() for future in futures} == {expected}
@@ -237,6 +227,6 @@ def test_the_record_of_a_task_has_its_key(make_kernel: Any) -> None:
 def test_with_memoize_off_each_call_runs(make_kernel: Any, tmp_path: Path) -> None:
     kernel = make_kernel("engine", memoizer=BasicMemoizer(memoize=False))
     note = tmp_path / "note"
-    app = cached(kernel, log_and_give)
+    app = cached(kernel, calls.log_and_give)
     assert [app(str(note), 1).result() for _ in range(3)] == [1, 1, 1]
     assert note.read_text().split() == ["1"] * 3
