@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,12 @@ from stage import Gate, Script
 settings.register_profile("quick", max_examples=100, derandomize=True)
 settings.register_profile("deep", max_examples=1000)
 settings.load_profile("quick")
+
+
+def pytest_collection_finish() -> None:
+    """Leaves aside what all tests have, from now on: collections of garbage look through what a test has made."""
+    gc.collect()
+    gc.freeze()
 
 
 def nodes(max_workers: int | None) -> dict[str, object]:
