@@ -211,8 +211,13 @@ impl Engine {
         self.charge(&there, 1);
         let taken = self.take_blob_of(peer, kind, body);
         let is_kept = |&(task, attempt): &(TaskId, Attempt)| self.core.awaits(peer, task, attempt);
-        let kept: Vec<_> = there.into_iter().filter(is_kept).collect();
+        let kept: Vec<_> = there.iter().copied().filter(is_kept).collect();
         self.charge(&kept, u64::MAX);
+        let is_faultless = |plan: BlobPlan| plan.disk_failure_rate + plan.lie_rate == 0;
+        assert!(
+            kept.len() == there.len() || !self.lanes.plan.is_some_and(is_faultless),
+            "a node has lost a result that it was to keep: of {there:?} {kept:?} are left"
+        );
         taken
     }
 
