@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -12,11 +13,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TextIO
 
-from benches import adapters, descent, machine
+from benches import adapters, machine
 from benches.adapters.gristmill_engine import build_info
 from benches.model import Block, Row, Settings
 from benches.rows import GROUPS, ROWS
 from benches.table import Verdict, quantity, render, verdict
+from gristmill import _descent
 
 #: What the peers are, and what the rows of contexts run.
 PEERS_FILES = [machine.ROOT / "requirements" / f"{name}.txt" for name in ("peers", "contexts")]
@@ -76,7 +78,7 @@ class Bench:
             command = [sys.executable, "-m", "benches.child", row.key, block.name]
             command += ["--into", str(into), "--ours", self.settings.ours]
             command += ["--quick"] if self.settings.quick else []
-            reason = descent.run_bounded(command, block.timeout_s, Path(folder))
+            reason = run_block(command, block.timeout_s, Path(folder))
             written = json.loads(into.read_text()) if into.exists() else None
         found: dict[str, Any] = written or {**empty, "missing": {"*": reason or "no recording"}}
         took = time.monotonic() - start
@@ -94,6 +96,15 @@ class Bench:
         note = found["missing"] or ""
         print(f"{row.key}/{block.name}: {medians} {note} {took:.1f} s", file=sys.stderr)
         return found
+
+
+def run_block(command: list[str], timeout_s: float, folder: Path) -> str | None:
+    """Runs a command with a folder for its output and whatever it leaves behind; returns why it failed, or None."""
+    log = folder / "log"
+    status = _descent.run_bounded(command, timeout_s, log, {**os.environ, "TMPDIR": str(folder)})
+    if status is None:
+        return f"no result within {timeout_s:.0f} s"
+    return None if status == 0 else f"failed ({status}): {_descent.last_line(log)}"
 
 
 def main() -> int:
@@ -114,7 +125,7 @@ def main() -> int:
     settings = Settings(quick=options.quick, ours=options.ours)
     # A terminated run ends its descent too, instead of leaving it to init.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    descent.adopt_orphans()
+    _descent.adopt_orphans()
     folder = machine.ROOT / "bench-results"
     folder.mkdir(exist_ok=True)
     path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{machine.commit()}.jsonl"

@@ -23,6 +23,7 @@ from benches.rows.remembered import CheckpointRow, HitRow
 from benches.rows.replace import ReplaceRow
 from benches.rows.scheduling import SchedulingRow
 from benches.rows.start import FirstRow, ImportRow
+from benches.rows.suite_cost import SuiteCostRow
 from benches.rows.tags import TagsRow
 from benches.rows.throughput import MapRow, SubmitRow
 
@@ -66,6 +67,7 @@ ROWS: dict[str, Row] = {
         SharesRow(),
         SharedImportRow(),
         ChemistryRow(),
+        SuiteCostRow(),
     )
 }
 

@@ -38,11 +38,29 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Tells the arguments of ``gristmill env`` from those behind ``--``, which are the program's."""
+    """Tells our arguments from others: the program's, behind ``--`` of ``gristmill env``, and fields of plug-ins."""
+    if words[:1] == ["bench"]:
+        return _without_fields(words)
     if words[:1] != ["env"] or "--" not in words:
         return words, []
     place = words.index("--")
     return words[:place], words[place + 1 :]
+
+
+def _without_fields(words: list[str]) -> tuple[list[str], list[str]]:
+    """Tells ``--app.size 3`` and ``--app.size=3`` from what has no dot."""
+    own: list[str] = []
+    fields: list[str] = []
+    left = iter(words)
+    for word in left:
+        name, has_value, _ = word.partition("=")
+        if not (name.startswith("--") and "." in name):
+            own.append(word)
+            continue
+        fields.append(word)
+        if not has_value:
+            fields.extend(value for value in [next(left, None)] if value is not None)
+    return own, fields
 
 
 def _trace(parser: argparse.ArgumentParser) -> Run:
@@ -105,6 +123,26 @@ def _env(parser: argparse.ArgumentParser) -> Run:
     return run
 
 
+def _bench(parser: argparse.ArgumentParser) -> Run:
+    from importlib.util import find_spec
+
+    if not all(map(find_spec, ("msgspec", "pydantic", "tomli_w"))):
+        parser.add_argument("arguments", nargs=argparse.REMAINDER)
+        return lambda _options, _rest: _lacks_bench()
+    from gristmill.bench import command
+
+    command.add_commands(parser)
+    return lambda options, rest: command.main(parser, options, rest)
+
+
+def _lacks_bench() -> int:
+    print(
+        "gristmill bench: it needs more than is installed: pip install gristmill[bench]",
+        file=sys.stderr,
+    )
+    return 2
+
+
 #: What prepares the parser of each command, and what the command is for.
 _COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], Run], str]] = {
     "trace": (_trace, "run a program and show where the time of its tasks goes"),
@@ -112,6 +150,7 @@ _COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], Run], str]] = {
     "key": (_key, "make the keys of a client and its nodes"),
     "top": (_top, "show what programs with nodes are doing"),
     "doctor": (_doctor, "say what works on this machine"),
+    "bench": (_bench, "measure task engines: applications on any executor"),
     "env": (_env, "show what programs need, and make images of that"),
 }
 

@@ -1,26 +1,43 @@
-"""Keeps the processes of a block together, and leaves none behind."""
+"""Runs a command for a bounded time, and leaves none of the processes behind that it has started.
+
+``python -m gristmill._descent SECONDS LOG COMMAND...``: a process in between, for a program that has others below it.
+"""
 
 import ctypes
 import os
 import select
 import signal
 import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
 
-#: Time that a block's helpers have to go by themselves: multiprocessing's tracker then removes
+#: Time that helpers have to go by themselves: multiprocessing's tracker then removes
 #: the semaphores that a killed one would leave in /dev/shm.
 GRACE_S = 2.0
 #: From <linux/prctl.h>.
+PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+#: The exit status for what did not end in time, as of ``timeout``.
+TIMED_OUT = 124
 
 
 def adopt_orphans() -> None:
     """Makes this process the parent of whatever its children leave behind."""
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent() -> None:
+    """Has this process end, by a signal that it can answer, when its parent does."""
+    signal.signal(signal.SIGTERM, lambda _signal, _frame: sys.exit(128 + signal.SIGTERM))
+    _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _prctl(option: int, value: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+    if libc.prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl({option})")
 
 
 def descendants() -> list[int]:
@@ -67,30 +84,31 @@ def end_all() -> None:
         reap()
 
 
-def ended(pid: int, timeout_s: float) -> bool:
+def ended(pid: int, timeout_s: float | None) -> bool:
     """Sleeps until a child has ended, without a poll that would disturb what it measures."""
     watch = os.pidfd_open(pid)
     try:
         poller = select.poll()
         poller.register(watch, select.POLLIN)
-        return bool(poller.poll(timeout_s * 1000))
+        return bool(poller.poll(None if timeout_s is None else timeout_s * 1000))
     finally:
         os.close(watch)
 
 
-def run_bounded(command: list[str], timeout_s: float, folder: Path) -> str | None:
-    """Runs a command with `folder` for its output and whatever it leaves in the temporary folder.
+def run_bounded(
+    command: list[str], timeout_s: float | None, log: Path, environment: dict[str, str]
+) -> int | None:
+    """Runs a command with its output in a file; gives its exit status, or ``None`` if it did not end in time.
 
-    Ends its whole descent; returns why it failed, or None.
+    Ends everything below this process, which has to be all its.
     """
-    log = folder / "log"
     with log.open("wb") as sink:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "TMPDIR": str(folder)},
+            env=environment,
         )
         try:
             in_time = ended(process.pid, timeout_s)
@@ -99,9 +117,28 @@ def run_bounded(command: list[str], timeout_s: float, folder: Path) -> str | Non
                 process.kill()
             status = process.wait()
             end_all()
-    if not in_time:
-        return f"no result within {timeout_s:.0f} s"
-    if status == 0:
-        return None
+    return status if in_time else None
+
+
+def last_line(log: Path) -> str:
+    """The last line of a command's output."""
     lines = log.read_text(errors="replace").strip().splitlines()
-    return f"failed ({status}): {lines[-1] if lines else 'no output'}"
+    return lines[-1] if lines else "no output"
+
+
+def main(words: list[str]) -> int:
+    """Runs a command; gives its exit status, or that of ``timeout``."""
+    seconds, log, *command = words
+    die_with_parent()
+    adopt_orphans()
+    # A terminal interrupts all of them: the command answers.
+    signal.signal(signal.SIGINT, lambda _signal, _frame: None)
+    timeout_s = float(seconds) if float(seconds) > 0 else None
+    status = run_bounded(command, timeout_s, Path(log), dict(os.environ))
+    if status is None:
+        return TIMED_OUT
+    return status if status >= 0 else 128 - status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,24 @@
+"""What all applications have: a run on an engine, and a look at whether its result is right."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar
+
+from gristmill.bench.engine import Engine
+from gristmill.bench.plugins import Kind, Plugin
+
+
+class App(Plugin):
+    """An application with its sizes."""
+
+    kind: ClassVar[Kind] = "app"
+
+    @abstractmethod
+    def run(self, engine: Engine, folder: Path) -> Any:
+        """Computes its result with tasks of the engine; files go to the folder."""
+
+    @abstractmethod
+    def check(self, result: Any) -> str:
+        """Says in a line what the result is; raises ``WrongResult`` if it is wrong."""

@@ -1,0 +1,201 @@
+"""The kernels of rFaaS: the product of two matrices, the method of Jacobi, prices of options (Copik et al., section 5).
+
+Each is written from its formula, and divided into so many tasks as are asked for.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from gristmill.bench.apps.base import App
+from gristmill.bench.engine import Engine
+from gristmill.bench.errors import WrongResult
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[np.floating[Any]]]
+
+#: Tasks that the work of a step is divided into.
+Parts = Annotated[int, Field(ge=1)]
+
+
+def multiply(rows: Array, right: Array) -> Array:
+    """Some rows of a product."""
+    product: Array = rows @ right
+    return product
+
+
+def sweep(rows: Array, right: Array, guess: Array, first: int) -> Array:
+    """Some components of Jacobi's next guess."""
+    import numpy as np
+
+    diagonal = rows[np.arange(len(rows)), first + np.arange(len(rows))]
+    own = guess[first : first + len(rows)]
+    better: Array = own + (right - rows @ guess) / diagonal
+    return better
+
+
+def prices(options: Array) -> Array:
+    """What European calls cost by Black and Scholes (1973).
+
+    :param options: a row for each: price, strike, rate and volatility a year, years.
+    """
+    import numpy as np
+
+    price, strike, rate, volatility, years = options.T
+    spread = volatility * np.sqrt(years)
+    above = (np.log(price / strike) + (rate + volatility**2 / 2) * years) / spread
+    cost: Array = price * _normal(above) - strike * np.exp(-rate * years) * _normal(above - spread)
+    return cost
+
+
+def _normal(values: Array) -> Array:
+    """The distribution function of the normal distribution (Abramowitz and Stegun, 26.2.17: off by 7.5e-8)."""
+    import numpy as np
+
+    weight = 1 / (1 + 0.2316419 * np.abs(values))
+    factors = (1.330274429, -1.821255978, 1.781477937, -0.356563782, 0.319381530)
+    series = np.zeros_like(values)
+    for factor in factors:
+        series = (series + factor) * weight
+    tail = np.exp(-(values**2) / 2) / np.sqrt(2 * np.pi) * series
+    below: Array = np.where(values >= 0, 1 - tail, tail)
+    return below
+
+
+class MatMul(App):
+    """The product of two random matrices, rows by rows."""
+
+    needs: ClassVar[dict[str, str]] = {"numpy": "numpy"}
+
+    size: Annotated[int, Field(ge=1)] = 500
+    parts: Parts = 4
+    seed: int = 1
+
+    def factors(self) -> tuple[Array, Array]:
+        """What is multiplied."""
+        import numpy as np
+
+        source = np.random.default_rng(self.seed)
+        return source.random((self.size, self.size)), source.random((self.size, self.size))
+
+    def run(self, engine: Engine, folder: Path) -> Array:
+        """Gives the product."""
+        import numpy as np
+
+        left, right = self.factors()
+        shares = np.array_split(left, self.parts)
+        tasks = [engine.submit(multiply, rows, right) for rows in shares if len(rows)]
+        return np.concatenate([task.result() for task in tasks])
+
+    def check(self, result: Array) -> str:
+        """A random vector is taken to the same by the product as by its factors (Freivalds, 1977)."""
+        import numpy as np
+
+        left, right = self.factors()
+        vector = np.random.default_rng(self.seed + 1).random(self.size)
+        expected = left @ (right @ vector)
+        error = float(np.linalg.norm(result @ vector - expected) / np.linalg.norm(expected))
+        if not error < 1e-12:
+            raise WrongResult(f"the product is off by {error:.1e}")
+        return f"product of {self.size} x {self.size}, off by {error:.1e}"
+
+
+class Jacobi(App):
+    """The solution of a linear system whose diagonal dominates, a guess after the other."""
+
+    needs: ClassVar[dict[str, str]] = {"numpy": "numpy"}
+
+    size: Annotated[int, Field(ge=1)] = 500
+    iterations: Annotated[int, Field(ge=1)] = 50
+    parts: Parts = 2
+    seed: int = 1
+
+    def system(self) -> tuple[Array, Array]:
+        """A matrix and the right side."""
+        import numpy as np
+
+        source = np.random.default_rng(self.seed)
+        matrix = source.random((self.size, self.size))
+        return matrix + self.size * np.eye(self.size), source.random(self.size)
+
+    def run(self, engine: Engine, folder: Path) -> Array:
+        """Gives the last guess."""
+        import numpy as np
+
+        matrix, right = self.system()
+        bounds = np.linspace(0, self.size, min(self.parts, self.size) + 1).astype(int).tolist()
+        shares = list(pairwise(bounds))
+        guess: Array = np.zeros(self.size)
+        for _ in range(self.iterations):
+            tasks = [
+                engine.submit(sweep, matrix[low:high], right[low:high], guess, low)
+                for low, high in shares
+            ]
+            guess = np.concatenate([task.result() for task in tasks])
+        return guess
+
+    def check(self, result: Array) -> str:
+        """It is what the same iterations find without tasks, and nearer to a solution than where they began."""
+        import numpy as np
+
+        matrix, right = self.system()
+        guess: Array = np.zeros(self.size)
+        for _ in range(self.iterations):
+            guess = guess + (right - matrix @ guess) / np.diagonal(matrix)
+        rest = float(np.linalg.norm(matrix @ result - right) / np.linalg.norm(right))
+        if not (np.allclose(result, guess, rtol=1e-10, atol=1e-14) and rest < 1):
+            raise WrongResult(f"the guess leaves {rest:.1e} of the right side")
+        return f"{self.size} unknowns, {self.iterations} iterations: {rest:.1e} is left"
+
+
+class BlackScholes(App):
+    """The prices of many options."""
+
+    needs: ClassVar[dict[str, str]] = {"numpy": "numpy"}
+
+    options: Annotated[int, Field(ge=1)] = 100_000
+    parts: Parts = 8
+    seed: int = 1
+
+    def table(self) -> Array:
+        """A row for each option."""
+        import numpy as np
+
+        low, high = (50.0, 50.0, 0.01, 0.1, 0.1), (150.0, 150.0, 0.08, 0.6, 2.0)
+        return np.random.default_rng(self.seed).uniform(low, high, (self.options, len(low)))
+
+    def run(self, engine: Engine, folder: Path) -> Array:
+        """Gives what each costs."""
+        import numpy as np
+
+        shares = np.array_split(self.table(), self.parts)
+        tasks = [engine.submit(prices, share) for share in shares if len(share)]
+        return np.concatenate([task.result() for task in tasks])
+
+    def check(self, result: Array) -> str:
+        """Some of them by the error function of the standard library, and all between what no option can exceed."""
+        import math
+
+        import numpy as np
+
+        table = self.table()
+        if len(result) != len(table):
+            raise WrongResult(f"{len(result)} prices of {len(table)} options")
+        for row, cost in zip(table[::997].tolist(), result[::997].tolist(), strict=True):
+            price, strike, rate, volatility, years = row
+            spread = volatility * math.sqrt(years)
+            above = (math.log(price / strike) + (rate + volatility**2 / 2) * years) / spread
+            normal = [(1 + math.erf(one / math.sqrt(2))) / 2 for one in (above, above - spread)]
+            expected = price * normal[0] - strike * math.exp(-rate * years) * normal[1]
+            if abs(cost - expected) > 1e-4:
+                raise WrongResult(f"an option costs {expected}, not {cost}")
+        least = np.maximum(0, table[:, 0] - table[:, 1] * np.exp(-table[:, 2] * table[:, 4]))
+        if not np.all((result >= least - 1e-4) & (result <= table[:, 0])):
+            raise WrongResult("an option costs less than it brings at once, or more than its share")
+        return f"{len(result)} options, {float(result.mean()):.4f} on average"

@@ -1,0 +1,92 @@
+"""Word counts: each task counts the words of some files, the last one adds the counts up (TaPS, section III-E).
+
+The text is that of the documentation and sources of what is installed, which every machine has; or generated, if it
+is to be the same everywhere.
+"""
+
+from __future__ import annotations
+
+import random
+import sysconfig
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gristmill.bench.apps.base import App
+from gristmill.bench.engine import Engine
+from gristmill.bench.errors import BenchError, WrongResult
+
+#: How often the word of rank ``r`` is there, in proportion: Zipf's law.
+_VOCABULARY = 5_000
+
+
+def count_words(paths: list[str]) -> Counter[str]:
+    """The words of some files, and how often each is there."""
+    counts: Counter[str] = Counter()
+    for path in paths:
+        counts.update(Path(path).read_text(encoding="utf-8", errors="replace").split())
+    return counts
+
+
+def add_up(*counts: Counter[str]) -> Counter[str]:
+    """All counts in one."""
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update(one)
+    return total
+
+
+class MapReduce(App):
+    """How often each word is there in a folder of text."""
+
+    #: ``"installed"``: what comes with Python and what is installed for it; ``"generated"``; or a folder.
+    text: Literal["installed", "generated"] | Path = "installed"
+    #: Tasks that count.
+    maps: Annotated[int, Field(ge=1)] = 32
+    #: Files at most; of generated ones as many, each with so many words.
+    files: Annotated[int, Field(ge=1)] = 2_000
+    words: Annotated[int, Field(ge=1)] = 10_000
+    seed: int = 1
+
+    def run(self, engine: Engine, folder: Path) -> tuple[list[str], Counter[str]]:
+        """Gives the files and the counts."""
+        paths = self._paths(folder)
+        shares = [paths[first :: self.maps] for first in range(min(self.maps, len(paths)))]
+        counts = [engine.submit(count_words, share) for share in shares]
+        return paths, engine.submit(add_up, *counts).result()
+
+    def check(self, result: tuple[list[str], Counter[str]]) -> str:
+        """One loop over the files counts the same."""
+        paths, counts = result
+        expected = count_words(paths)
+        if counts != expected:
+            raise WrongResult(f"{counts.total()} words were counted where {expected.total()} are")
+        return f"{counts.total()} words in {len(paths)} files, {len(counts)} different ones"
+
+    def _paths(self, folder: Path) -> list[str]:
+        if self.text == "generated":
+            return self._generate(folder)
+        root = Path(sysconfig.get_path("stdlib")) if self.text == "installed" else Path(self.text)
+        kinds = {".txt", ".md", ".rst", ".py"} if self.text == "installed" else None
+        found = (one for one in sorted(root.rglob("*")) if kinds is None or one.suffix in kinds)
+        paths = [str(one) for one in islice((one for one in found if one.is_file()), self.files)]
+        if not paths:
+            raise BenchError(f"app.text: there are no files of text in {root}")
+        return paths
+
+    def _generate(self, folder: Path) -> list[str]:
+        source = random.Random(self.seed)
+        letters = "abcdefghijklmnopqrstuvwxyz"
+        vocabulary = [
+            "".join(source.choices(letters, k=1 + rank % 9)) for rank in range(_VOCABULARY)
+        ]
+        weights = [1 / rank for rank in range(1, _VOCABULARY + 1)]
+        paths = []
+        for number in range(self.files):
+            path = folder / f"text-{number:05}.txt"
+            path.write_text(" ".join(source.choices(vocabulary, weights, k=self.words)))
+            paths.append(str(path))
+        return paths

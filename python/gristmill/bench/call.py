@@ -1,0 +1,86 @@
+"""What runs in a worker around a task's function: arguments are fetched, the result is put away, times are noted."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from time import time
+from typing import Any
+
+from gristmill.bench.interfaces import Filter, Transformer
+
+
+class Answer:
+    """What a task has returned, where it ran, and when each step began and ended."""
+
+    __slots__ = ("host", "times", "value")
+
+    def __init__(self, value: Any, host: str, times: tuple[float, ...]) -> None:
+        self.value = value
+        self.host = host
+        #: Seconds since the epoch: it began, had its arguments, had its result, had put that away.
+        self.times = times
+
+    def __reduce__(self) -> tuple[type[Answer], tuple[Any, ...]]:
+        return Answer, (self.value, self.host, self.times)
+
+
+def value_of(value: Any) -> Any:
+    """The object that an executor has brought: of another task, what that has returned."""
+    return value.value if type(value) is Answer else value
+
+
+class Passage:
+    """How objects travel between a program and its tasks: those that a filter picks, by name."""
+
+    __slots__ = ("_picks", "_transformer")
+
+    def __init__(self, filter: Filter | None, transformer: Transformer) -> None:
+        self._picks = filter
+        self._transformer = transformer
+
+    def leave(self, value: Any) -> Any:
+        """What is sent for an object."""
+        picks = self._picks
+        return self._transformer.transform(value) if picks is None or picks(value) else value
+
+    def arrive(self, value: Any) -> Any:
+        """The object that was sent, or returned."""
+        if type(value) is Answer:
+            value = value.value
+        return self._transformer.resolve(value) if self._transformer.is_name(value) else value
+
+    def __reduce__(self) -> tuple[type[Passage], tuple[Any, ...]]:
+        return Passage, (self._picks, self._transformer)
+
+
+class Call:
+    """A function as it is sent where something is noted or transformed."""
+
+    def __init__(self, function: Callable[..., Any], passage: Passage | None) -> None:
+        self._function = function
+        self._passage = passage
+        self._arrived = value_of if passage is None else passage.arrive
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
+        self.__qualname__ = getattr(function, "__qualname__", self.__name__)
+        self.__module__ = getattr(function, "__module__", __name__)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Answer:
+        """Runs it."""
+        begun = time()
+        arrived = self._arrived
+        args = tuple([arrived(value) for value in args])
+        if kwargs:
+            kwargs = {name: arrived(value) for name, value in kwargs.items()}
+        ready = time()
+        value = self._function(*args, **kwargs)
+        returned = time()
+        if self._passage is not None:
+            value = self._passage.leave(value)
+        return Answer(value, _host, (begun, ready, returned, time()))
+
+    def __reduce__(self) -> tuple[type[Call], tuple[Any, ...]]:
+        return Call, (self._function, self._passage)
+
+
+_host = socket.gethostname()

@@ -1,0 +1,141 @@
+"""``gristmill bench``: what can be run, and to run it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from gristmill.bench import compare, config, plugins, run
+from gristmill.bench.errors import BenchError
+
+
+def add_commands(parser: argparse.ArgumentParser) -> None:
+    """Adds what there is to do."""
+    kinds = parser.add_subparsers(metavar="command", required=True)
+    one = kinds.add_parser(
+        "run",
+        help="run an application on an executor",
+        description="Any field of a plug-in can be set: --app.size 1024, --executor.workers 4, --run.warmup 100.",
+    )
+    one.add_argument(
+        "files", nargs="*", type=Path, metavar="FILE", help="TOML; later files count more"
+    )
+    for kind in plugins.KINDS:
+        one.add_argument(f"--{kind}", metavar="NAME", help=f"the {kind}: see gristmill bench list")
+    one.set_defaults(do=_run, takes_fields=True)
+    several = kinds.add_parser(
+        "compare",
+        help="run an application on several executors in turns",
+        description="Fields of --executor are set for all of them: --executor.workers 4.",
+    )
+    several.add_argument(
+        "files", nargs="*", type=Path, metavar="FILE", help="TOML; later files count more"
+    )
+    several.add_argument(
+        "--executors",
+        required=True,
+        metavar="NAME,NAME",
+        help="others are compared with the first",
+    )
+    several.add_argument("--repeats", type=int, default=5, metavar="N", help="runs of each (5)")
+    for kind in plugins.KINDS:
+        if kind != "executor":
+            several.add_argument(
+                f"--{kind}", metavar="NAME", help=f"the {kind}: see gristmill bench list"
+            )
+    several.set_defaults(do=_compare, takes_fields=True, executor=None)
+    listed = kinds.add_parser(
+        "list", help="name all plug-ins, their fields, and what each lacks here"
+    )
+    listed.set_defaults(do=_list, takes_fields=False)
+
+
+def main(parser: argparse.ArgumentParser, options: argparse.Namespace, words: list[str]) -> int:
+    """Does what the options say; gives the exit status."""
+    if words and not options.takes_fields:
+        parser.error(f"unrecognized arguments: {' '.join(words)}")
+    try:
+        return int(options.do(options, words))
+    except BenchError as error:
+        print(f"gristmill bench: {error}", file=sys.stderr)
+        return 2
+
+
+def _tables(options: argparse.Namespace, words: list[str]) -> dict[str, dict[str, Any]]:
+    """What files, names and fields say together."""
+    chosen: dict[str, dict[str, Any]] = {}
+    for kind in plugins.KINDS:
+        if getattr(options, kind) is not None:
+            chosen[kind] = {"name": getattr(options, kind)}
+    files = [config.read(path) for path in options.files]
+    return config.merge(*files, chosen, fields_of(words))
+
+
+def _compare(options: argparse.Namespace, words: list[str]) -> int:
+    executors = [name.strip() for name in options.executors.split(",")]
+    if options.repeats < 1:
+        raise BenchError("--repeats must be at least 1")
+    folder, found = compare.compare(_tables(options, words), executors, options.repeats)
+    print(compare.table(found))
+    print(folder)
+    return 0 if all("error" not in one for runs in found.values() for one in runs) else 1
+
+
+def _run(options: argparse.Namespace, words: list[str]) -> int:
+    folder = run.start(config.resolve(_tables(options, words)))
+    found = run.summary(folder)
+    seconds = ", ".join(f"{name} {value:.3f} s" for name, value in found["seconds"].items())
+    print(f"{found['app']} on {found['executor']}: {found['result']}")
+    print(f"{found['tasks']} tasks, {found['tasks_per_second']:,.0f}/s; {seconds}")
+    print(folder)
+    return 0
+
+
+def fields_of(words: list[str]) -> dict[str, dict[str, Any]]:
+    """The tables that ``--app.size 3 --run.folder=x`` stand for. Dashes and underscores are the same."""
+    tables: dict[str, dict[str, Any]] = {}
+    left = list(reversed(words))
+    while left:
+        word = left.pop()
+        name, has_value, value = word.partition("=")
+        table, _, field = name.removeprefix("--").partition(".")
+        if not (name.startswith("--") and field):
+            raise BenchError(f"{word!r} is no field: --app.size 3, for example")
+        if not has_value:
+            if not left:
+                raise BenchError(f"{word} has no value")
+            value = left.pop()
+        tables.setdefault(table, {})[field.replace("-", "_")] = _value(value)
+    return tables
+
+
+def _value(text: str) -> Any:
+    """Lists, dicts and the like are JSON; all else is what the field makes of the text."""
+    if text == config.NONE:
+        return None
+    if text[:1] in "[{":
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise BenchError(f"{text!r} is no JSON: {error}") from error
+    return text
+
+
+def _list(_options: argparse.Namespace, _words: list[str]) -> int:
+    for kind in plugins.KINDS:
+        print(f"{kind}:")
+        for name in plugins.names(kind):
+            try:
+                plugin = plugins.find(kind, name)
+            except BenchError as error:
+                print(f"  {name:<16} {error}")
+                continue
+            missing = plugin.missing()
+            fields = ", ".join(plugin.model_fields)
+            about = (plugin.__doc__ or "").strip().splitlines()[0]
+            print(f"  {name:<16} {about}")
+            print(f"  {'':<16} {'needs: ' + missing if missing else fields}")
+    return 0

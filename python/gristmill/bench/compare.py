@@ -1,0 +1,80 @@
+"""One application on several executors, in turns: what drifts on a machine meets all of them alike."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gristmill.bench import config, run
+from gristmill.bench.errors import BenchError
+from gristmill.bench.statistics import Median, median_of
+
+#: What each run has measured, and what all runs say together.
+SERIES = "comparison.json"
+#: Phases in the order in which they are printed.
+_PHASES = ("open", "warm-up", "run", "close")
+
+
+def compare(
+    tables: dict[str, dict[str, Any]], executors: Sequence[str], repeats: int
+) -> tuple[Path, dict[str, list[dict[str, Any]]]]:
+    """Runs what the tables describe ``repeats`` times on each executor; gives the folder and all summaries.
+
+    An executor that is not available, or has no such fields, is an error before anything is run; a run that fails
+    leaves the reason in the place of its summary.
+    """
+    benchmarks = {
+        name: config.resolve(config.merge(tables, {"executor": {"name": name, **_fields(tables)}}))
+        for name in executors
+    }
+    folder = run.new_folder(next(iter(benchmarks.values())), "compared")
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in executors}
+    for turn in range(repeats):
+        for name, benchmark in benchmarks.items():
+            try:
+                one = run.summary(run.start(benchmark, folder / f"{name}-{turn}"))
+            except BenchError as error:
+                one = {"error": str(error)}
+            found[name].append(one)
+            (folder / SERIES).write_text(json.dumps(found, indent=2))
+    return folder, found
+
+
+def _fields(tables: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """What is set for all executors."""
+    return {field: value for field, value in tables.get("executor", {}).items() if field != "name"}
+
+
+def table(found: dict[str, list[dict[str, Any]]]) -> str:
+    """What was found, as text: medians with 95 % confidence intervals, and ratios to the first executor."""
+    lines = [
+        f"{'executor':<16}{'tasks/s':>10}  {'run':<34}{'of the first':<20}open, warm-up, close"
+    ]
+    first: list[float] = []
+    for name, summaries in found.items():
+        good = [one for one in summaries if "error" not in one]
+        if not good:
+            lines.append(f"{name:<16}{summaries[0]['error']}")
+            continue
+        runs = [one["seconds"]["run"] for one in good]
+        first = first or runs
+        ratio = median_of([mine / theirs for mine, theirs in zip(runs, first, strict=False)])
+        rest = [_phase(good, phase) for phase in _PHASES if phase != "run"]
+        rate = median_of([one["tasks_per_second"] for one in good]).value
+        lost = f"  {len(summaries) - len(good)} runs failed" if len(good) < len(summaries) else ""
+        lines.append(
+            f"{name:<16}{rate:>10,.0f}  {_text(median_of(runs), 's'):<34}{ratio.value:<20.3g}"
+            f"{', '.join(rest)}{lost}"
+        )
+    return "\n".join(lines)
+
+
+def _phase(summaries: list[dict[str, Any]], phase: str) -> str:
+    return f"{median_of([one['seconds'][phase] for one in summaries]).value:.3g} s"
+
+
+def _text(one: Median, unit: str) -> str:
+    sure = f"{one.confidence:.0%}" if one.confidence < 0.95 else "95%"
+    return f"{one.value:.3g} {unit} ({one.low:.3g}-{one.high:.3g}; {one.samples}, {sure})"

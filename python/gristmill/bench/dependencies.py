@@ -1,0 +1,77 @@
+"""Futures as arguments, for executors that take none: a task is submitted once those that it needs have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Executor, Future
+from threading import Lock
+from typing import Any
+
+
+class AfterParents:
+    """A ``concurrent.futures`` executor whose tasks wait for the futures among their arguments."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Submits a call, now or once the futures among its arguments have ended."""
+        parents = [one for one in (*args, *kwargs.values()) if isinstance(one, Future)]
+        if not parents:
+            return self._executor.submit(function, *args, **kwargs)
+        waiting = _Waiting(self._executor, (function, args, kwargs), len(parents))
+        for parent in parents:
+            parent.add_done_callback(waiting.note)
+        return waiting.future
+
+    def shutdown(self) -> None:
+        """Ends every process and thread of it."""
+        self._executor.shutdown(wait=True)
+
+
+class _Waiting:
+    """A task that waits for others."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]],
+        missing: int,
+    ) -> None:
+        self.future: Future[Any] = Future()
+        self._executor = executor
+        self._call = call
+        self._missing = missing
+        self._lock = Lock()
+
+    def note(self, _parent: Future[Any]) -> None:
+        """One of those that it needs has ended."""
+        with self._lock:
+            self._missing -= 1
+            if self._missing:
+                return
+        if self.future.set_running_or_notify_cancel():
+            self._submit()
+
+    def _submit(self) -> None:
+        function, args, kwargs = self._call
+        try:
+            args = tuple(map(_value, args))
+            kwargs = {name: _value(one) for name, one in kwargs.items()}
+            inner = self._executor.submit(function, *args, **kwargs)
+        except BaseException as error:
+            self.future.set_exception(error)
+            return
+        inner.add_done_callback(self._end)
+
+    def _end(self, inner: Future[Any]) -> None:
+        if inner.cancelled():
+            self.future.set_exception(CancelledError())
+        elif (error := inner.exception()) is not None:
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(inner.result())
+
+
+def _value(argument: Any) -> Any:
+    return argument.result() if isinstance(argument, Future) else argument

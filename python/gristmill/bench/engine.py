@@ -1,0 +1,154 @@
+"""Tasks of an application, on any executor, with what is to be done and noted around each of them.
+
+An application submits functions and gets futures, which it may give to further tasks. Where nothing is recorded and
+nothing transformed the executor gets the function itself: the engine must not hide what it measures. The parts are
+those of TaPS (Pauloski et al., 2024, section III): executor, filter, transformer, records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from queue import SimpleQueue
+from time import time
+from typing import Any, Generic, TypeVar
+
+from gristmill.bench.call import Call, Passage, value_of
+from gristmill.bench.interfaces import Backend, Filter, Future, Records, Transformer
+
+Result = TypeVar("Result")
+
+
+class TaskFuture(Generic[Result]):
+    """What a task will return."""
+
+    __slots__ = ("_arrived", "future", "number", "parents", "submitted")
+
+    def __init__(
+        self, number: int, parents: tuple[int, ...], arrived: Callable[[Any], Any]
+    ) -> None:
+        self._arrived = arrived
+        #: Counts the tasks of an engine, from 0.
+        self.number = number
+        #: The numbers of the tasks whose futures it was given.
+        self.parents = parents
+        #: When it was submitted, seconds since the epoch.
+        self.submitted = time()
+        #: The executor's own.
+        self.future: Future
+
+    def result(self, timeout: float | None = None) -> Result:
+        """Waits for what it returns; raises what it raises."""
+        value: Result = self._arrived(self.future.result(timeout))
+        return value
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Waits for its end; what it has raised."""
+        return self.future.exception(timeout)
+
+    def done(self) -> bool:
+        """Whether it has ended."""
+        return self.future.done()
+
+    def cancel(self) -> bool:
+        """Cancels it if the executor can; whether it did."""
+        return self.future.cancel()
+
+    def add_done_callback(self, callback: Callable[[TaskFuture[Result]], object]) -> None:
+        """Calls that once it has ended."""
+        self.future.add_done_callback(lambda _: callback(self))
+
+
+class Stream(Iterator[TaskFuture[Result]]):
+    """Tasks as they end, each for the same cost, however many there are."""
+
+    def __init__(self) -> None:
+        self._ended: SimpleQueue[TaskFuture[Result]] = SimpleQueue()
+        self._expected = 0
+
+    def add(self, task: TaskFuture[Result]) -> None:
+        """One more to wait for."""
+        self._expected += 1
+        task.add_done_callback(self._ended.put)
+
+    def __next__(self) -> TaskFuture[Result]:
+        if not self._expected:
+            raise StopIteration
+        self._expected -= 1
+        return self._ended.get()
+
+
+class Engine:
+    """Runs the tasks of one application on an executor."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        filter: Filter | None = None,
+        transformer: Transformer | None = None,
+        records: Records | None = None,
+    ) -> None:
+        self._backend = backend
+        self._records = records
+        self._passage = Passage(filter, transformer) if transformer is not None else None
+        self._arrived = value_of if self._passage is None else self._passage.arrive
+        #: By function, so that executors that remember functions do.
+        self._calls: dict[Callable[..., Any], Call] = {}
+        self._submitted = 0
+        self._is_bare = records is None and transformer is None
+
+    def submit(
+        self, function: Callable[..., Result], /, *args: Any, **kwargs: Any
+    ) -> TaskFuture[Result]:
+        """Submits a call. Futures among the arguments stand for what they return."""
+        parents = tuple([one.number for one in args if type(one) is TaskFuture])
+        if kwargs:
+            parents += tuple([one.number for one in kwargs.values() if type(one) is TaskFuture])
+        task: TaskFuture[Result] = TaskFuture(self._submitted, parents, self._arrived)
+        self._submitted += 1
+        if parents or self._passage is not None:
+            args = tuple([self._sent(one) for one in args])
+            kwargs = {name: self._sent(one) for name, one in kwargs.items()}
+        call = function if self._is_bare else self._call(function)
+        task.future = self._backend.submit(call, *args, **kwargs)
+        if self._records is not None:
+            self._note(function, task, self._records)
+        return task
+
+    def map(
+        self, function: Callable[..., Result], /, *iterables: Iterable[Any]
+    ) -> Iterator[Result]:
+        """Submits a call for each item; gives the results in order."""
+        tasks = [self.submit(function, *items) for items in zip(*iterables, strict=False)]
+        return (task.result() for task in tasks)
+
+    def stream(self, tasks: Iterable[TaskFuture[Result]]) -> Stream[Result]:
+        """Gives tasks as they end; further ones may be added meanwhile."""
+        stream: Stream[Result] = Stream()
+        for task in tasks:
+            stream.add(task)
+        return stream
+
+    @property
+    def submitted(self) -> int:
+        """How many tasks were submitted."""
+        return self._submitted
+
+    def _sent(self, argument: Any) -> Any:
+        if type(argument) is TaskFuture:
+            return argument.future
+        return argument if self._passage is None else self._passage.leave(argument)
+
+    def _call(self, function: Callable[..., Any]) -> Call:
+        call = self._calls.get(function)
+        if call is None:
+            call = self._calls[function] = Call(function, self._passage)
+        return call
+
+    def _note(self, function: Callable[..., Any], task: TaskFuture[Any], records: Records) -> None:
+        name = getattr(function, "__name__", type(function).__name__)
+
+        def note(future: Future) -> None:
+            records.note(name, task, future, time())
+
+        task.future.add_done_callback(note)

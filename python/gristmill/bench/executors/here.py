@@ -1,0 +1,73 @@
+"""Executors without processes of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal
+
+from gristmill.bench.dependencies import AfterParents
+from gristmill.bench.executors.base import ExecutorPlugin
+from gristmill.bench.interfaces import Backend
+
+
+class Inline(ExecutorPlugin):
+    """No executor at all: a task has ended when it is submitted. What is left is what the suite itself costs."""
+
+    workers: Literal[1] = 1
+
+    def open(self) -> Backend:
+        """Nothing has to be started."""
+        return _Now()
+
+
+class _Ended:
+    """The future of a task that has ended."""
+
+    __slots__ = ("_error", "_value")
+
+    def __init__(self, value: Any, error: BaseException | None) -> None:
+        self._value = value
+        self._error = error
+
+    def result(self, timeout: float | None = None) -> Any:
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        return self._error
+
+    def done(self) -> bool:
+        return True
+
+    def cancel(self) -> bool:
+        return False
+
+    def add_done_callback(self, callback: Callable[[Any], object], /) -> None:
+        callback(self)
+
+
+class _Now:
+    """Runs tasks where they are submitted."""
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> _Ended:
+        try:
+            args = tuple([one.result() if type(one) is _Ended else one for one in args])
+            for name, one in kwargs.items():
+                if type(one) is _Ended:
+                    kwargs[name] = one.result()
+            return _Ended(function(*args, **kwargs), None)
+        except BaseException as error:
+            return _Ended(None, error)
+
+    def shutdown(self) -> None:
+        pass
+
+
+class Threads(ExecutorPlugin):
+    """``concurrent.futures.ThreadPoolExecutor``: threads of the program, which share its interpreter lock."""
+
+    def open(self) -> Backend:
+        """Its threads start with its first tasks."""
+        return AfterParents(ThreadPoolExecutor(self.workers))

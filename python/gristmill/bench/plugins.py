@@ -1,0 +1,98 @@
+"""The plug-ins of the suite: each is a typed configuration, found by its kind and name.
+
+Ours are found as anybody's are: by the entry points that a distribution declares, in groups named
+``gristmill.bench.app``, ``gristmill.bench.executor`` and so on, under the name that configurations and the command
+line use.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from gristmill.bench.errors import BenchError
+
+Kind = Literal["app", "executor", "filter", "transformer", "records"]
+#: In the order in which configurations name them.
+KINDS: tuple[Kind, ...] = ("app", "executor", "filter", "transformer", "records")
+
+
+class Plugin(BaseModel):
+    """What can be chosen by name: its fields are its configuration, and say what values they take."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: ClassVar[Kind]
+    #: Modules that have to be installed, with the names of the distributions that bring them.
+    needs: ClassVar[dict[str, str]] = {}
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """Why it cannot be used on this machine; ``None``: it can."""
+        absent = [name for module, name in cls.needs.items() if not _is_there(module)]
+        return f"pip install {' '.join(absent)}" if absent else None
+
+
+def names(kind: Kind) -> list[str]:
+    """The names of all plug-ins of a kind, in order."""
+    return sorted(point.name for point in _points(kind))
+
+
+def find(kind: Kind, name: str) -> type[Plugin]:
+    """The plug-in of that name; ``BenchError``: there is none, it is not one, or it cannot be loaded."""
+    point = next((one for one in _points(kind) if one.name == name), None)
+    if point is None:
+        known = ", ".join(names(kind))
+        raise BenchError(f"there is no {kind} {name!r}; there are: {known}")
+    try:
+        found = point.load()
+    except Exception as error:
+        raise BenchError(
+            f"{kind} {name!r} cannot be loaded from {_source(point)}: {type(error).__name__}: {error}"
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, Plugin) and found.kind == kind):
+        raise BenchError(f"{kind} {name!r}, from {_source(point)}, is no plug-in of that kind")
+    return found
+
+
+def make(kind: Kind, name: str, fields: dict[str, Any]) -> Plugin:
+    """The plug-in of that name with a configuration; ``BenchError`` names each field that is wrong, and how."""
+    plugin = find(kind, name)
+    reason = plugin.missing()
+    if reason is not None:
+        raise BenchError(f"{kind} {name!r} is not available here: {reason}")
+    try:
+        return plugin.model_validate(fields)
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{kind}.{'.'.join(map(str, one['loc'])) or name}: {one['msg']}"
+            for one in error.errors(include_url=False)
+        )
+        known = ", ".join(plugin.model_fields)
+        raise BenchError(f"{wrong} ({kind} {name!r} has: {known or 'nothing to set'})") from error
+
+
+def _points(kind: Kind) -> list[EntryPoint]:
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(group=f"gristmill.bench.{kind}"):
+        other = found.setdefault(point.name, point)
+        if other.value != point.value:
+            raise BenchError(
+                f"two distributions have a {kind} {point.name!r}: {_source(other)} and {_source(point)}"
+            )
+    return list(found.values())
+
+
+def _source(point: EntryPoint) -> str:
+    owner = point.dist.name if point.dist is not None else "?"
+    return f"{point.value} of {owner}"
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False

@@ -1,0 +1,5 @@
+"""How it is noted what becomes of each task."""
+
+from gristmill.bench.records.base import RecordsPlugin
+
+__all__ = ["RecordsPlugin"]

@@ -1,0 +1,155 @@
+"""A run: in a process of its own, with a folder that says all of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from gristmill import _descent
+from gristmill.bench import environment
+from gristmill.bench.config import Benchmark, read, resolve
+from gristmill.bench.engine import Engine
+from gristmill.bench.errors import BenchError
+from gristmill.bench.executors.base import ExecutorPlugin
+from gristmill.bench.interfaces import Backend
+
+#: Files of a run's folder.
+CONFIGURATION, ENVIRONMENT, LOG, SUMMARY = (
+    "config.toml",
+    "environment.json",
+    "log.txt",
+    "summary.json",
+)
+
+
+def nothing(number: int) -> int:
+    """A task of the warm-up."""
+    return number
+
+
+def new_folder(benchmark: Benchmark, about: str) -> Path:
+    """Makes a folder that is called after the application, something else, and the time."""
+    now = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    name = f"{benchmark.name('app')}-{about}-{now}"
+    for number in range(1_000):
+        folder = benchmark.run.folder / (f"{name}-{number}" if number else name)
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise BenchError(f"run.folder: {folder}: {error.strerror}") from error
+        return folder
+    raise BenchError(f"run.folder: {benchmark.run.folder} has a thousand runs of this second")
+
+
+def start(benchmark: Benchmark, folder: Path | None = None) -> Path:
+    """Runs a benchmark in a process of its own; gives its folder. ``BenchError``: it did not come to its end."""
+    if folder is None:
+        folder = new_folder(benchmark, benchmark.name("executor"))
+    else:
+        folder.mkdir()
+    (folder / CONFIGURATION).write_text(benchmark.to_toml(), encoding="utf-8")
+    seconds = benchmark.run.timeout
+    command = [sys.executable, "-m", "gristmill._descent", str(seconds or 0), str(folder / LOG)]
+    command += [sys.executable, "-m", "gristmill.bench.run", str(folder)]
+    status = _wait_for(subprocess.Popen(command, env=os.environ | benchmark.run.environment))
+    if status == _descent.TIMED_OUT:
+        raise BenchError(f"the run in {folder} did not end within {seconds:g} s")
+    if status != 0:
+        said = _descent.last_line(folder / LOG)
+        raise BenchError(f"the run in {folder} ended with {status}: {said} (see {LOG} there)")
+    return folder
+
+
+def _wait_for(process: subprocess.Popen[bytes]) -> int:
+    """Waits for its end, which comes soon when this program is interrupted, with that of all that it has started."""
+    try:
+        return process.wait()
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    """What a run has measured."""
+    found: dict[str, Any] = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+    return found
+
+
+def perform(benchmark: Benchmark, folder: Path) -> dict[str, Any]:
+    """Runs a benchmark in this process, phase by phase; gives what was measured and checked."""
+    phases: dict[str, float] = {}
+    app, transformer, records = benchmark.app, benchmark.transformer, benchmark.records
+    with ExitStack() as stack:
+        noted = records.open(folder) if records is not None else None
+        if noted is not None:
+            stack.callback(noted.close)
+        moved = transformer.open(folder) if transformer is not None else None
+        if moved is not None:
+            stack.callback(moved.close)
+        with _opened(benchmark.executor, phases) as backend:
+            with _timed(phases, "warm-up"):
+                for task in [backend.submit(nothing, one) for one in range(benchmark.run.warmup)]:
+                    task.result()
+            engine = Engine(backend, filter=benchmark.filter, transformer=moved, records=noted)
+            with _timed(phases, "run"):
+                result = app.run(engine, folder)
+    says = app.check(result)
+    return {
+        "app": benchmark.name("app"),
+        "executor": benchmark.name("executor"),
+        "tasks": engine.submitted,
+        "seconds": phases,
+        "makespan": sum(phases.values()),
+        "tasks_per_second": engine.submitted / phases["run"],
+        "result": says,
+    }
+
+
+def main(folder: Path) -> int:
+    """Runs what is described in a folder, with that as the working directory; gives the exit status."""
+    folder = folder.resolve()
+    try:
+        benchmark = resolve(read(folder / CONFIGURATION))
+        os.chdir(folder)
+        (folder / ENVIRONMENT).write_text(json.dumps(environment.capture(), indent=2))
+        found = perform(benchmark, folder)
+    except BenchError as error:
+        print(f"gristmill bench: {error}", file=sys.stderr)
+        return 1
+    (folder / SUMMARY).write_text(json.dumps(found, indent=2))
+    return 0
+
+
+@contextmanager
+def _opened(executor: ExecutorPlugin, phases: dict[str, float]) -> Iterator[Backend]:
+    with _timed(phases, "open"):
+        backend = executor.open()
+    try:
+        yield backend
+    finally:
+        with _timed(phases, "close"):
+            backend.shutdown()
+
+
+@contextmanager
+def _timed(phases: dict[str, float], name: str) -> Iterator[None]:
+    begun = perf_counter()
+    try:
+        yield
+    finally:
+        phases[name] = perf_counter() - begun
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,5 @@
+"""Where objects are put whose names travel instead of them."""
+
+from gristmill.bench.transformers.base import TransformerPlugin
+
+__all__ = ["TransformerPlugin"]

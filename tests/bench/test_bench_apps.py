@@ -1,0 +1,101 @@
+"""The applications compute what they should, on any executor, and see when they have not."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("msgspec")
+pytest.importorskip("pydantic")
+pytest.importorskip("tomli_w")
+
+from gristmill.bench import App, Engine, ExecutorPlugin, WrongResult
+from gristmill.bench.apps.cholesky import Cholesky
+from gristmill.bench.apps.fib import Fib
+from gristmill.bench.apps.kernels import BlackScholes, Jacobi, MatMul
+from gristmill.bench.apps.mapreduce import MapReduce
+from gristmill.bench.apps.stencil import Stencil
+from gristmill.bench.apps.synthetic import Synthetic
+from gristmill.bench.executors.here import Inline, Threads
+from gristmill.bench.executors.ours import Gristmill
+
+PATTERNS = ("none", "chain", "stencil", "fft", "tree", "all")
+APPS = [
+    Cholesky(size=64, block=16),
+    Fib(n=10),
+    MapReduce(text="generated", maps=4, files=9, words=200),
+    MapReduce(maps=4, files=20),
+    Synthetic(tasks=50, in_flight=4, size=100),
+    MatMul(size=50, parts=3),
+    Jacobi(size=40, iterations=20, parts=3),
+    BlackScholes(options=3_000, parts=4),
+    *(Stencil(pattern=one, width=4, steps=5) for one in PATTERNS),
+    *(Synthetic(structure=one, tasks=20, size=10) for one in ("diamond", "reduce", "sequence")),
+]
+
+
+@pytest.mark.parametrize(
+    "executor", [Inline(), Threads(), Gristmill()], ids=lambda one: type(one).__name__
+)
+def test_each_application_finds_its_own_result_right(
+    executor: ExecutorPlugin, tmp_path: Path
+) -> None:
+    backend = executor.open()
+    try:
+        for app in APPS:
+            assert app.check(app.run(Engine(backend), tmp_path))
+    finally:
+        backend.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("app", "wrong"),
+    [
+        (APPS[0], lambda result: result + 1e-6),
+        (APPS[1], lambda result: result + 1),
+        (APPS[2], lambda result: (result[0], result[1] - Counter([next(iter(result[1]))]))),
+        (APPS[4], lambda result: result[1:]),
+        (APPS[5], lambda result: result * (1 + 1e-9)),
+        (APPS[6], lambda result: result * (1 + 1e-9)),
+        (APPS[7], lambda result: result + 0.001),
+        (APPS[10], lambda result: result[::-1]),
+        (APPS[-3], lambda result: [bytes(26)]),
+        (APPS[-1], lambda result: [result[0] + b"x"]),
+    ],
+)
+def test_a_wrong_result_is_seen(app: App, wrong: Any, tmp_path: Path) -> None:
+    result = app.run(Engine(Inline().open()), tmp_path)
+    with pytest.raises(WrongResult):
+        app.check(wrong(result))
+
+
+def test_a_bag_has_no_more_tasks_in_flight_than_it_may() -> None:
+    flying, most = 0, 0
+    lock = threading.Lock()
+
+    class Counting:
+        def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+            nonlocal flying, most
+            with lock:
+                flying += 1
+                most = max(most, flying)
+            future = threads.submit(function, *args, **kwargs)
+            future.add_done_callback(land)
+            return future
+
+        def shutdown(self) -> None: ...
+
+    def land(_future: Any) -> None:
+        nonlocal flying
+        with lock:
+            flying -= 1
+
+    threads = Threads(workers=1).open()
+    app = Synthetic(tasks=200, in_flight=3)
+    app.check(app.run(Engine(Counting()), Path()))
+    threads.shutdown()
+    assert most == 3

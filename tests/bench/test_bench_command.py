@@ -1,0 +1,275 @@
+"""``gristmill bench``: a run from the command line, its folder, what is refused, and plug-ins of others."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("msgspec")
+pytest.importorskip("pydantic")
+pytest.importorskip("tomli_w")
+
+from gristmill._cli import main
+from gristmill.bench.command import fields_of
+from gristmill.bench.config import merge, resolve
+
+FIB = ["bench", "run", "--app", "fib", "--app.n", "8", "--executor", "inline"]
+
+
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], *words: str) -> Path:
+    """Runs that; gives the folder of the run."""
+    assert main([*words, "--run.folder", str(tmp_path)]) == 0
+    return Path(capsys.readouterr().out.splitlines()[-1])
+
+
+def test_a_run_leaves_all_that_is_needed_to_run_it_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = run(tmp_path, capsys, *FIB, "--run.warmup=3")
+    found = json.loads((first / "summary.json").read_text())
+    assert (found["app"], found["executor"], found["tasks"]) == ("fib", "inline", 67)
+    assert found["result"] == "fib(8) = 21"
+    assert set(found["seconds"]) == {"open", "warm-up", "run", "close"}
+    assert len((first / "tasks.jsonl").read_text().splitlines()) == 67
+    assert "cpu" in json.loads((first / "environment.json").read_text())
+    again = run(tmp_path, capsys, "bench", "run", str(first / "config.toml"))
+    assert again != first
+    assert (again / "config.toml").read_bytes() == (first / "config.toml").read_bytes()
+
+
+def test_a_run_is_in_a_process_with_the_variables_that_it_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run(tmp_path, capsys, *FIB, "--run.environment", '{"OMP_NUM_THREADS": "1"}')
+    captured = json.loads((folder / "environment.json").read_text())
+    assert captured["variables"]["OMP_NUM_THREADS"] == "1"
+    assert tomllib.loads((folder / "config.toml").read_text())["run"]["environment"] == {
+        "OMP_NUM_THREADS": "1"
+    }
+
+
+def test_a_run_that_does_not_end_is_ended_with_all_that_it_has_started(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--app", "synthetic", "--app.sleep", "3600", "--executor", "processes"]
+    words += ["--run.timeout", "1", "--run.environment", f'{{"GRISTMILL_MARK": "{tmp_path}"}}']
+    assert main(["bench", "run", *words, "--run.folder", str(tmp_path)]) == 2
+    assert "did not end within 1 s" in capsys.readouterr().err
+    mark = f"GRISTMILL_MARK={tmp_path}".encode()
+    assert not [one for one in Path("/proc").glob("[0-9]*/environ") if mark in _bytes_of(one)]
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def test_records_can_be_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run(tmp_path, capsys, *FIB, "--records", "none")
+    assert not (folder / "tasks.jsonl").exists()
+    assert tomllib.loads((folder / "config.toml").read_text())["records"] == {"name": "none"}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--app", "fob"], "there is no app 'fob'; there are: blackscholes, cholesky, fib,"),
+        ([], "no application is named"),
+        (["--app", "fib", "--app.n", "many"], "app.n: Input should be a valid integer"),
+        (
+            ["--app", "fib", "--app.m", "3"],
+            "app.m: Extra inputs are not permitted (app 'fib' has: n)",
+        ),
+        (
+            ["--app", "cholesky", "--app.size", "100", "--app.block", "30"],
+            "blocks of 30 do not divide",
+        ),
+        (
+            ["--app", "synthetic", "--app.structure", "reduce", "--app.in-flight", "2"],
+            "in_flight is for a bag",
+        ),
+        (["--app", "fib", "--filter", "always"], "no transformer is named"),
+        (["--app", "fib", "--filter.least", "3"], "filter.least is set, and no filter is named"),
+        (["--app", "fib", "--engine.workers", "3"], "there is nothing called engine"),
+        (["--app", "fib", "--executor.workers"], "--executor.workers has no value"),
+        (
+            ["--app", "fib", "--executor", "threads", "--executor.workers", "0"],
+            "executor.workers: Input should be greater",
+        ),
+        (["--app", "fib", "--run.environment", "{"], "is no JSON"),
+        (["--app", "fib", "--run.folder", "/dev/null"], "run.folder: "),
+        (
+            ["--app", "mapreduce", "--app.text", "/nowhere"],
+            "there are no files of text in /nowhere",
+        ),
+        (["missing.toml"], "missing.toml: No such file"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_with_words(
+    words: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["bench", "run", "--executor", "inline", *words]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_executors_take_turns_and_are_compared_with_the_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--executors", "threads,inline", "--repeats", "2", "--app", "fib", "--app.n", "5"]
+    assert main(["bench", "compare", *words, "--run.folder", str(tmp_path)]) == 0
+    *table, place = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in table] == ["executor", "threads", "inline"]
+    runs = [Path(place) / f"{name}-{turn}" for turn in (0, 1) for name in ("threads", "inline")]
+    begun = [(run / "environment.json").stat().st_mtime_ns for run in runs]
+    assert begun == sorted(begun)
+    found = json.loads((Path(place) / "comparison.json").read_text())
+    assert [len(one) for one in found.values()] == [2, 2]
+
+
+def test_a_run_that_fails_is_told_in_the_place_of_its_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        "--executors",
+        "inline",
+        "--repeats",
+        "1",
+        "--app",
+        "mapreduce",
+        "--app.text",
+        "/nowhere",
+    ]
+    assert main(["bench", "compare", *words, "--run.folder", str(tmp_path)]) == 1
+    assert "ended with 1" in capsys.readouterr().out
+
+
+def test_an_executor_that_is_not_installed_says_how_it_would_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("gristmill.bench.plugins._is_there", lambda module: module != "loky")
+    assert main(["bench", "run", "--app", "fib", "--executor", "loky"]) == 2
+    assert "executor 'loky' is not available here: pip install loky" in capsys.readouterr().err
+
+
+def test_without_what_it_needs_the_command_says_how_it_is_installed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(["bench", "run", "--app", "fib"]) == 2
+    assert "pip install gristmill[bench]" in capsys.readouterr().err
+
+
+def test_later_files_count_more_and_another_plugin_takes_nothing_over() -> None:
+    first = {"app": {"name": "synthetic", "tasks": 10, "size": 5}, "executor": {"name": "inline"}}
+    assert merge(first, {"app": {"tasks": 20}})["app"] == {
+        "name": "synthetic",
+        "tasks": 20,
+        "size": 5,
+    }
+    assert merge(first, {"app": {"name": "fib"}})["app"] == {"name": "fib"}
+    assert resolve(merge(first, {"app": {"name": "fib"}})).name("app") == "fib"
+
+
+def test_fields_are_words_with_a_dot() -> None:
+    words = ["--app.in-flight", "3", "--run.folder=x=y", "--app.text", "none", "--a.b", "[1, 2]"]
+    assert fields_of(words) == {
+        "app": {"in_flight": "3", "text": None},
+        "run": {"folder": "x=y"},
+        "a": {"b": [1, 2]},
+    }
+
+
+def test_all_plugins_are_listed_with_their_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "list"]) == 0
+    said = capsys.readouterr().out
+    for word in (
+        "cholesky",
+        "structure, tasks",
+        "gristmill",
+        "pickled-files",
+        "json-lines",
+        "object-size",
+    ):
+        assert word in said
+
+
+THEIRS = """
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from gristmill.bench import App, Engine, ExecutorPlugin, WrongResult
+
+
+class Squares(App):
+    count: int = 3
+
+    def run(self, engine: Engine, folder: Any) -> list[int]:
+        return list(engine.map(pow, range(self.count), [2] * self.count))
+
+    def check(self, result: list[int]) -> str:
+        if result != [number * number for number in range(self.count)]:
+            raise WrongResult(f"{result} are no squares")
+        return f"{len(result)} squares"
+
+
+class OneThread(ExecutorPlugin):
+    def open(self) -> Any:
+        return ThreadPoolExecutor(1)
+"""
+
+
+def wheel(folder: Path) -> Path:
+    """A distribution with an application and an executor."""
+    path = folder / "theirs-1.0-py3-none-any.whl"
+    entries = (
+        "[gristmill.bench.app]\nsquares = theirs:Squares\n"
+        "[gristmill.bench.executor]\none-thread = theirs:OneThread\n"
+    )
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("theirs.py", THEIRS)
+        archive.writestr(
+            "theirs-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n"
+        )
+        archive.writestr(
+            "theirs-1.0.dist-info/WHEEL",
+            "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
+        archive.writestr("theirs-1.0.dist-info/entry_points.txt", entries)
+        archive.writestr("theirs-1.0.dist-info/RECORD", "")
+    return path
+
+
+def test_a_package_of_somebody_else_brings_plugins_by_being_installed(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*pip, "--target", str(site), str(wheel(tmp_path))], check=True)
+    command = [
+        sys.executable,
+        "-m",
+        "gristmill._cli",
+        "bench",
+        "run",
+        "--app",
+        "squares",
+        "--app.count",
+        "5",
+    ]
+    command += ["--executor", "one-thread", "--run.folder", str(tmp_path / "runs")]
+    environment = os.environ | {"PYTHONPATH": str(site)}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "squares on one-thread: 5 squares" in ended.stdout

@@ -1,0 +1,129 @@
+"""Tasks of an application on any executor: futures as arguments, what travels by name, what is noted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("msgspec")
+pytest.importorskip("pydantic")
+pytest.importorskip("tomli_w")
+
+from gristmill.bench import Engine
+from gristmill.bench.executors.here import Inline, Threads
+from gristmill.bench.executors.ours import Gristmill
+from gristmill.bench.executors.pools import Processes
+from gristmill.bench.filters import ObjectSize
+from gristmill.bench.records.lines import JsonLines
+from gristmill.bench.transformers.files import FileName, PickledFiles
+
+EXECUTORS = [Inline(), Threads(), Processes(start="fork"), Gristmill()]
+
+
+def add(left: int, right: int = 0) -> int:
+    return left + right
+
+
+def fail(number: int) -> int:
+    raise ValueError(f"no {number}")
+
+
+def repeat(text: str, count: int) -> str:
+    return text * count
+
+
+def kind_of(value: object) -> str:
+    return type(value).__name__
+
+
+@pytest.fixture(params=EXECUTORS, ids=lambda one: type(one).__name__)
+def backend(request: pytest.FixtureRequest) -> Any:
+    opened = request.param.open()
+    yield opened
+    opened.shutdown()
+
+
+def test_futures_stand_for_what_they_return(backend: Any) -> None:
+    engine = Engine(backend)
+    one = engine.submit(add, 1)
+    three = engine.submit(add, one, right=engine.submit(add, one, 1))
+    assert three.result(30) == 3
+    assert (three.number, three.parents, engine.submitted) == (2, (0, 1), 3)
+
+
+def test_what_raises_raises_and_its_children_do_not_run(backend: Any) -> None:
+    engine = Engine(backend)
+    failed = engine.submit(fail, 7)
+    child = engine.submit(add, failed)
+    with pytest.raises(ValueError, match="no 7"):
+        failed.result(30)
+    assert child.exception(30) is not None
+
+
+def test_a_stream_gives_each_task_once_those_too_that_come_later(backend: Any) -> None:
+    engine = Engine(backend)
+    stream = engine.stream(engine.submit(add, number) for number in range(5))
+    found = []
+    for task in stream:
+        found.append(task.result())
+        if len(found) == 3:
+            stream.add(engine.submit(add, 100))
+    assert sorted(found) == [0, 1, 2, 3, 4, 100]
+
+
+def test_large_objects_travel_by_name_and_small_ones_do_not(backend: Any, tmp_path: Path) -> None:
+    transformer = PickledFiles().open(tmp_path)
+    engine = Engine(backend, filter=ObjectSize(least=1_000), transformer=transformer)
+    long = engine.submit(repeat, "ab", 1_000)
+    assert type(long.future.result(30).value) is FileName
+    assert long.result(30) == "ab" * 1_000
+    assert engine.submit(kind_of, long).result(30) == "str", "it arrives as what it is"
+    assert engine.submit(repeat, "ab" * 1_000, 1).result(30) == "ab" * 1_000
+    assert type(engine.submit(repeat, "ab", 2).future.result(30).value) is str
+    transformer.close()
+    assert not any(tmp_path.iterdir()), "nothing is left"
+
+
+def test_records_have_the_steps_of_each_task_in_order(backend: Any, tmp_path: Path) -> None:
+    records = JsonLines().open(tmp_path)
+    engine = Engine(backend, records=records)
+    first = engine.submit(add, 1)
+    second = engine.submit(add, first)
+    failed = engine.submit(fail, 7)
+    assert second.result(30) == 1
+    assert failed.exception(30) is not None
+    backend.shutdown()
+    records.close()
+    lines = [json.loads(line) for line in (tmp_path / "tasks.jsonl").read_text().splitlines()]
+    notes = {line["task_id"]: line for line in lines}
+    assert sorted(notes) == ["0", "1", "2"]
+    assert (notes["1"]["name"], notes["1"]["parent_task_ids"]) == ("add", ["0"])
+    assert notes["2"]["exception"]["type"] == "ValueError"
+    assert not notes["2"]["success"]
+    steps = notes["1"]["execution"]
+    times = [
+        notes["1"]["submit_time"],
+        steps["execution_start_time"],
+        steps["task_start_time"],
+        steps["task_end_time"],
+        steps["execution_end_time"],
+    ]
+    assert notes["1"]["success"]
+    assert times == sorted(times)
+
+
+def test_nothing_is_around_a_function_that_is_neither_noted_nor_transformed() -> None:
+    sent: list[Any] = []
+
+    class Spy:
+        def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+            sent.append(function)
+            return Inline().open().submit(function, *args, **kwargs)
+
+        def shutdown(self) -> None: ...
+
+    assert Engine(Spy()).submit(add, 1).result() == 1
+    assert sent == [add]
