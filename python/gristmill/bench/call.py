@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from os import getpid
 from time import time
 from typing import Any
 
@@ -13,16 +14,19 @@ from gristmill.bench.interfaces import Filter, Transformer
 class Answer:
     """What a task has returned, where it ran, and when each step began and ended."""
 
-    __slots__ = ("host", "times", "value")
+    __slots__ = ("host", "process", "times", "value")
 
-    def __init__(self, value: Any, host: str, times: tuple[float, ...]) -> None:
+    def __init__(
+        self, value: Any, host: str, process: int, times: tuple[float, float, float, float]
+    ) -> None:
         self.value = value
         self.host = host
+        self.process = process
         #: Seconds since the epoch: it began, had its arguments, had its result, had put that away.
         self.times = times
 
     def __reduce__(self) -> tuple[type[Answer], tuple[Any, ...]]:
-        return Answer, (self.value, self.host, self.times)
+        return Answer, (self.value, self.host, self.process, self.times)
 
 
 def value_of(value: Any) -> Any:
@@ -77,7 +81,7 @@ class Call:
         returned = time()
         if self._passage is not None:
             value = self._passage.leave(value)
-        return Answer(value, _host, (begun, ready, returned, time()))
+        return Answer(value, _host, getpid(), (begun, ready, returned, time()))
 
     def __reduce__(self) -> tuple[type[Call], tuple[Any, ...]]:
         return Call, (self._function, self._passage)

@@ -12,7 +12,8 @@ from queue import SimpleQueue
 from time import time
 from typing import Any, Generic, TypeVar
 
-from gristmill.bench.call import Call, Passage, value_of
+from gristmill.bench.call import Answer, Call, Passage, value_of
+from gristmill.bench.ended import Ended
 from gristmill.bench.interfaces import Backend, Filter, Future, Records, Transformer
 
 Result = TypeVar("Result")
@@ -149,6 +150,13 @@ class Engine:
         name = getattr(function, "__name__", type(function).__name__)
 
         def note(future: Future) -> None:
-            records.note(name, task, future, time())
+            ended = Ended(name, task.number, task.parents, task.submitted, time())
+            try:
+                answer: Answer = future.result()
+            except BaseException as error:
+                ended.error = error
+            else:
+                ended.host, ended.process, ended.times = answer.host, answer.process, answer.times
+            records.note(ended)
 
         task.future.add_done_callback(note)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from gristmill.bench.engine import TaskFuture
+    from gristmill.bench.ended import Ended
 
 #: Whether an argument or a result is to be transformed.
 Filter = Callable[[Any], bool]
@@ -60,8 +60,8 @@ class Transformer(Protocol):
 class Records(Protocol):
     """Notes what becomes of tasks."""
 
-    def note(self, name: str, task: TaskFuture[Any], future: Future, received: float) -> None:
-        """A task of a function of that name has ended."""
+    def note(self, task: Ended) -> None:
+        """A task has ended."""
 
     def close(self) -> None:
         """Ends: everything is written."""

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import BinaryIO
 
 import msgspec
 
-from gristmill.bench.interfaces import Future, Records
+from gristmill.bench.ended import Ended
+from gristmill.bench.interfaces import Records
 from gristmill.bench.records.base import RecordsPlugin
-
-if TYPE_CHECKING:
-    from gristmill.bench.call import Answer
-    from gristmill.bench.engine import TaskFuture
 
 #: Records that are kept before they are written: what is written in between is measured with the tasks.
 _KEPT_MAX = 100_000
-
-#: What is kept of a task: name, number, parents, when it was submitted and received, and its end.
-_Kept = tuple[str, int, tuple[int, ...], float, float, Any]
 
 
 class Failure(msgspec.Struct):
@@ -34,6 +28,7 @@ class Execution(msgspec.Struct):
     """Where a task ran, and when each step began and ended, seconds since the epoch."""
 
     hostname: str
+    process: int
     execution_start_time: float
     execution_end_time: float
     task_start_time: float
@@ -71,16 +66,10 @@ class _Lines:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._lock = Lock()
-        self._kept: list[_Kept] = []
+        self._kept: list[Ended] = []
 
-    def note(self, name: str, task: TaskFuture[Any], future: Future, received: float) -> None:
-        """Keeps what is to be written of it, and not what it has returned."""
-        try:
-            answer: Answer = future.result()
-            end: Any = (answer.host, answer.times)
-        except BaseException as error:
-            end = error
-        self._kept.append((name, task.number, task.parents, task.submitted, received, end))
+    def note(self, task: Ended) -> None:
+        self._kept.append(task)
         if len(self._kept) >= _KEPT_MAX:
             self._write()
 
@@ -94,21 +83,23 @@ class _Lines:
             self._file.write(msgspec.json.Encoder().encode_lines(map(_record, kept)))
 
 
-def _record(kept: _Kept) -> Record:
-    name, number, parents, submitted, received, end = kept
+def _record(task: Ended) -> Record:
     failure = execution = None
-    if isinstance(end, BaseException):
-        failure = Failure(type(end).__name__, str(end), str(end.__cause__ or ""))
+    if task.error is not None:
+        cause = task.error.__cause__
+        failure = Failure(type(task.error).__name__, str(task.error), str(cause or ""))
     else:
-        host, (begun, ready, returned, sent) = end
-        execution = Execution(host, begun, sent, ready, returned, begun, ready, returned, sent)
+        begun, ready, returned, sent = task.times
+        execution = Execution(
+            task.host, task.process, begun, sent, ready, returned, begun, ready, returned, sent
+        )
     return Record(
-        str(number),
-        name,
-        list(map(str, parents)),
-        submitted,
-        received,
-        failure is None,
-        failure,
-        execution,
+        task_id=str(task.number),
+        name=task.name,
+        parent_task_ids=[str(parent) for parent in task.parents],
+        submit_time=task.submitted,
+        received_time=task.received,
+        success=task.error is None,
+        exception=failure,
+        execution=execution,
     )

@@ -1,0 +1,179 @@
+"""Records as one document, written when all tasks have ended: WfFormat, and a trace for Perfetto."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from abc import abstractmethod
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import gristmill
+from gristmill.bench.ended import Ended
+from gristmill.bench.interfaces import Records
+from gristmill.bench.records.base import RecordsPlugin
+
+
+class DocumentPlugin(RecordsPlugin):
+    """A document of all tasks."""
+
+    file: str
+
+    def open(self, folder: Path) -> Records:
+        """Makes the file, which is empty until the end."""
+        path = folder.resolve() / self.file
+        path.touch()
+        return _Document(path, self)
+
+    @abstractmethod
+    def document(self, tasks: list[Ended]) -> dict[str, Any]:
+        """What is written of the tasks, by number."""
+
+
+class _Document:
+    def __init__(self, path: Path, plugin: DocumentPlugin) -> None:
+        self._path = path
+        self._plugin = plugin
+        self._tasks: list[Ended] = []
+
+    def note(self, task: Ended) -> None:
+        self._tasks.append(task)
+
+    def close(self) -> None:
+        self._tasks.sort(key=lambda task: task.number)
+        document = self._plugin.document(self._tasks)
+        self._path.write_bytes(msgspec.json.encode(document))
+
+
+class WfFormat(DocumentPlugin):
+    """WfFormat 1.5 of WfCommons: the graph and the run time of each task, for simulators and generators."""
+
+    file: str = "workflow.json"
+
+    def document(self, tasks: list[Ended]) -> dict[str, Any]:
+        """What the schema asks for; times of what has failed are those that its submitter saw."""
+        children: dict[int, list[str]] = {task.number: [] for task in tasks}
+        for task in tasks:
+            for parent in dict.fromkeys(task.parents):
+                children.get(parent, []).append(_id(task))
+        begun = min((task.submitted for task in tasks), default=0.0)
+        ended = max((task.received for task in tasks), default=begun)
+        names = {task.number: _id(task) for task in tasks}
+        specification = [
+            {
+                "name": task.name,
+                "id": _id(task),
+                "parents": [names[one] for one in dict.fromkeys(task.parents) if one in names],
+                "children": children[task.number],
+            }
+            for task in tasks
+        ]
+        execution = {
+            "makespanInSeconds": ended - begun,
+            "executedAt": datetime.fromtimestamp(begun, UTC).isoformat(),
+            "tasks": [
+                {
+                    "id": _id(task),
+                    "runtimeInSeconds": _seconds(task),
+                    "coreCount": 1,
+                    "machine": task.host or platform.node(),
+                }
+                for task in tasks
+            ],
+            "machines": [_machine(host) for host in sorted({task.host for task in tasks} - {""})],
+        }
+        return {
+            "name": "gristmill-bench",
+            "createdAt": datetime.now(UTC).isoformat(),
+            "schemaVersion": "1.5",
+            "runtimeSystem": {"name": "gristmill", "version": gristmill.__version__},
+            "workflow": {
+                "specification": {"tasks": specification},
+                "execution": execution,
+            },
+        }
+
+
+class Perfetto(DocumentPlugin):
+    """Trace events of Chrome, which ui.perfetto.dev shows: a track for each process, and arrows between tasks."""
+
+    file: str = "trace.json"
+
+    def document(self, tasks: list[Ended]) -> dict[str, Any]:
+        """Microseconds since the first submission."""
+        origin = min((task.submitted for task in tasks), default=0.0)
+        hosts = sorted({task.host for task in tasks})
+        events: list[dict[str, Any]] = [
+            {"ph": "M", "name": "process_name", "pid": number, "args": {"name": host or "failed"}}
+            for number, host in enumerate(hosts)
+        ]
+        by_number = {task.number: task for task in tasks}
+        for task in tasks:
+            begun, ready, returned, sent = _steps(task, origin)
+            where = {"pid": hosts.index(task.host), "tid": task.process}
+            events.append(
+                {"ph": "X", "name": task.name, "ts": begun, "dur": sent - begun, **where}
+                | {"args": {"task": task.number, "parents": task.parents, "error": _error(task)}}
+            )
+            if ready > begun or sent > returned:
+                events += [
+                    {"ph": "X", "name": name, "ts": first, "dur": last - first, **where}
+                    for name, first, last in (
+                        ("arguments", begun, ready),
+                        ("function", ready, returned),
+                        ("result", returned, sent),
+                    )
+                ]
+            for parent in dict.fromkeys(task.parents):
+                if parent in by_number:
+                    events += _arrow(by_number[parent], task, origin, hosts)
+        return {"traceEvents": events, "displayTimeUnit": "ms"}
+
+
+def _arrow(parent: Ended, child: Ended, origin: float, hosts: list[str]) -> list[dict[str, Any]]:
+    shared = {"name": "needs", "cat": "graph", "id": f"{parent.number}-{child.number}"}
+    begin = {"pid": hosts.index(parent.host), "tid": parent.process}
+    end = {"pid": hosts.index(child.host), "tid": child.process, "bp": "e"}
+    return [
+        {"ph": "s", "ts": _steps(parent, origin)[3], **begin, **shared},
+        {"ph": "f", "ts": _steps(child, origin)[0], **end, **shared},
+    ]
+
+
+def _steps(task: Ended, origin: float) -> tuple[float, ...]:
+    """When each step of a task was, microseconds; of what has failed, when it was submitted and received."""
+    seen = (task.submitted, task.submitted, task.received, task.received)
+    return tuple((one - origin) * 1e6 for one in (seen if task.error is not None else task.times))
+
+
+def _seconds(task: Ended) -> float:
+    if task.error is not None:
+        return task.received - task.submitted
+    return task.times[2] - task.times[1]
+
+
+def _error(task: Ended) -> str | None:
+    return None if task.error is None else f"{type(task.error).__name__}: {task.error}"
+
+
+def _id(task: Ended) -> str:
+    """The schema has letters, digits and few others."""
+    return f"{re.sub(r'[^0-9a-zA-Z_.-]', '_', task.name)}.{task.number}"
+
+
+def _machine(host: str) -> dict[str, Any]:
+    """What is known of a machine: of another one than this, its name."""
+    if host != platform.node():
+        return {"nodeName": host}
+    return {
+        "nodeName": host,
+        "system": "linux",
+        "architecture": platform.machine(),
+        "release": platform.release(),
+        "memoryInBytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "cpu": {"coreCount": os.cpu_count() or 1},
+    }
