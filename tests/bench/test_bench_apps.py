@@ -18,6 +18,7 @@ from gristmill.bench.apps.cholesky import Cholesky
 from gristmill.bench.apps.fib import Fib
 from gristmill.bench.apps.kernels import BlackScholes, Jacobi, MatMul
 from gristmill.bench.apps.mapreduce import MapReduce
+from gristmill.bench.apps.metg import Metg, Point
 from gristmill.bench.apps.stencil import Stencil
 from gristmill.bench.apps.synthetic import Synthetic
 from gristmill.bench.executors.here import Inline, Threads
@@ -71,6 +72,26 @@ def test_a_wrong_result_is_seen(app: App, wrong: Any, tmp_path: Path) -> None:
     result = app.run(Engine(Inline().open()), tmp_path)
     with pytest.raises(WrongResult):
         app.check(wrong(result))
+
+
+def curve(*points: tuple[float, float]) -> list[Point]:
+    return [Point(busy, busy / efficiency) for busy, efficiency in points]
+
+
+def test_metg_is_the_granularity_at_which_half_of_the_time_is_lost() -> None:
+    app = Metg()
+    between = app.figures(curve((1, 0.1), (2, 0.25), (4, 0.75), (8, 0.9)))["metg_us"]
+    assert 4 / 0.75 < between < 2 / 0.25
+    assert app.figures(curve((1, 0.5), (2, 0.9)))["metg_us"] == 2.0, "the shortest is long enough"
+    with pytest.raises(WrongResult, match="lose more than half"):
+        app.check(curve((1, 0.1), (2, 0.2)))
+    with pytest.raises(WrongResult, match="an efficiency of 2"):
+        app.check(curve((1, 0.1), (2, 2.0)))
+
+
+def test_metg_is_found_on_an_executor() -> None:
+    app = Metg(seconds=0.002, pattern="chain")
+    assert "METG(50 %) = " in app.check(app.run(Engine(Inline().open()), Path()))
 
 
 def test_a_bag_has_no_more_tasks_in_flight_than_it_may() -> None:

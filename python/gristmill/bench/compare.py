@@ -50,24 +50,27 @@ def _fields(tables: dict[str, dict[str, Any]]) -> dict[str, Any]:
 def table(found: dict[str, list[dict[str, Any]]]) -> str:
     """What was found, as text: medians with 95 % confidence intervals, and ratios to the first executor."""
     lines = [
-        f"{'executor':<16}{'tasks/s':>10}  {'run':<34}{'of the first':<20}open, warm-up, close"
+        f"{'executor':<14}{'tasks/s':>10}  {'run':<32}{'of the first':<14}open, warm-up, close"
     ]
     first: list[float] = []
     for name, summaries in found.items():
         good = [one for one in summaries if "error" not in one]
         if not good:
-            lines.append(f"{name:<16}{summaries[0]['error']}")
+            lines.append(f"{name:<14}{summaries[0]['error']}")
             continue
         runs = [one["seconds"]["run"] for one in good]
         first = first or runs
         ratio = median_of([mine / theirs for mine, theirs in zip(runs, first, strict=False)])
-        rest = [_phase(good, phase) for phase in _PHASES if phase != "run"]
+        rest = ", ".join(_phase(good, phase) for phase in _PHASES if phase != "run")
         rate = median_of([one["tasks_per_second"] for one in good]).value
         lost = f"  {len(summaries) - len(good)} runs failed" if len(good) < len(summaries) else ""
         lines.append(
-            f"{name:<16}{rate:>10,.0f}  {_text(median_of(runs), 's'):<34}{ratio.value:<20.3g}"
-            f"{', '.join(rest)}{lost}"
+            f"{name:<14}{rate:>10,.0f}  {_text(median_of(runs), 's'):<32}{ratio.value:<14.3g}{rest}{lost}"
         )
+        for figure in good[0]["figures"]:
+            quantity, _, unit = figure.rpartition("_")
+            samples = [one["figures"][figure] for one in good]
+            lines.append(f"{'':<26}{quantity} {_text(median_of(samples), unit)}")
     return "\n".join(lines)
 
 

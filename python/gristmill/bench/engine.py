@@ -85,11 +85,14 @@ class Engine:
         self,
         backend: Backend,
         *,
+        workers: int = 1,
         filter: Filter | None = None,
         transformer: Transformer | None = None,
         records: Records | None = None,
     ) -> None:
         self._backend = backend
+        #: How many workers the executor has.
+        self.workers = workers
         self._records = records
         self._passage = Passage(filter, transformer) if transformer is not None else None
         self._arrived = value_of if self._passage is None else self._passage.arrive

@@ -101,7 +101,13 @@ def perform(benchmark: Benchmark, folder: Path) -> dict[str, Any]:
             with _timed(phases, "warm-up"):
                 for task in [backend.submit(nothing, one) for one in range(benchmark.run.warmup)]:
                     task.result()
-            engine = Engine(backend, filter=benchmark.filter, transformer=moved, records=noted)
+            engine = Engine(
+                backend,
+                workers=benchmark.executor.workers,
+                filter=benchmark.filter,
+                transformer=moved,
+                records=noted,
+            )
             with _timed(phases, "run"):
                 result = app.run(engine, folder)
     says = app.check(result)
@@ -113,6 +119,7 @@ def perform(benchmark: Benchmark, folder: Path) -> dict[str, Any]:
         "makespan": sum(phases.values()),
         "tasks_per_second": engine.submitted / phases["run"],
         "result": says,
+        "figures": app.figures(result),
     }
 
 

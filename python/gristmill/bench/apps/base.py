@@ -22,3 +22,7 @@ class App(Plugin):
     @abstractmethod
     def check(self, result: Any) -> str:
         """Says in a line what the result is; raises ``WrongResult`` if it is wrong."""
+
+    def figures(self, result: Any) -> dict[str, float]:
+        """What it has measured itself, by name, with the unit at the end of each; most have nothing."""
+        return {}

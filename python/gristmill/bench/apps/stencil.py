@@ -16,6 +16,8 @@ from gristmill.bench.apps.base import App
 from gristmill.bench.engine import Engine, TaskFuture
 from gristmill.bench.errors import WrongResult
 
+#: What the tasks of a step need of the step before.
+Pattern = Literal["none", "chain", "stencil", "fft", "tree", "all"]
 #: Sums are kept below this, so that a task costs the same at every step.
 _MODULUS = (1 << 61) - 1
 
@@ -40,7 +42,7 @@ def mixed(place: int, *before: int) -> int:
 class Stencil(App):
     """Steps of tasks with a pattern of dependencies between them."""
 
-    pattern: Literal["none", "chain", "stencil", "fft", "tree", "all"] = "stencil"
+    pattern: Pattern = "stencil"
     width: Annotated[int, Field(ge=1)] = 8
     steps: Annotated[int, Field(ge=1)] = 100
     #: Microseconds that each task computes: its granularity.
