@@ -19,6 +19,7 @@ from gristmill.bench.executors.pools import Processes
 from gristmill.bench.filters import ObjectSize
 from gristmill.bench.records.lines import JsonLines
 from gristmill.bench.transformers.files import FileName, PickledFiles
+from gristmill.bench.transformers.memory import SharedMemory
 
 EXECUTORS = [Inline(), Threads(), Processes(start="fork"), Gristmill()]
 
@@ -33,6 +34,18 @@ def fail(number: int) -> int:
 
 def repeat(text: str, count: int) -> str:
     return text * count
+
+
+def spoil(array: Any, others: Any) -> Any:
+    """Gives copies, and writes to what it was given."""
+    copy = array.copy(), {"a": others["a"].copy(), "b": [others["b"][0].copy()]}
+    array[:] = -1
+    return copy
+
+
+def total(given: Any) -> float:
+    array, others = given
+    return float(array.sum() + others["a"].sum() + others["b"][0].sum())
 
 
 def kind_of(value: object) -> str:
@@ -85,6 +98,23 @@ def test_large_objects_travel_by_name_and_small_ones_do_not(backend: Any, tmp_pa
     assert type(engine.submit(repeat, "ab", 2).future.result(30).value) is str
     transformer.close()
     assert not any(tmp_path.iterdir()), "nothing is left"
+
+
+def test_arrays_in_shared_memory_arrive_whole_and_are_everyones_own(
+    backend: Any, tmp_path: Path
+) -> None:
+    np = pytest.importorskip("numpy")
+    transformer = SharedMemory().open(tmp_path)
+    engine = Engine(backend, transformer=transformer)
+    whole = {"a": np.arange(1_000.0), "b": [np.ones((3, 5), dtype="i1"), b"x" * 100]}
+    sent = engine.submit(spoil, np.arange(10_000.0), whole)
+    assert engine.submit(total, sent).result(30) == sum(range(10_000)) + sum(range(1_000)) + 15
+    name = sent.future.result(30).value
+    array = sent.result(30)[0]
+    array[:] = 0
+    assert engine.submit(total, sent).result(30) == sum(range(10_000)) + sum(range(1_000)) + 15
+    transformer.close()
+    assert not list(Path("/dev/shm").glob(f"{name.path.split('/')[3]}*"))
 
 
 def test_records_have_the_steps_of_each_task_in_order(backend: Any, tmp_path: Path) -> None:

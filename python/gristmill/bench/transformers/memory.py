@@ -1,0 +1,87 @@
+"""Objects in shared memory: arrays are read where they were written, without a copy."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from gristmill.bench.errors import BenchError
+from gristmill.bench.interfaces import Transformer
+from gristmill.bench.transformers.base import TransformerPlugin
+
+#: Files that are memory.
+_MEMORY = Path("/dev/shm")
+#: Where buffers begin: what any array of numbers may need.
+_ALIGNED = 64
+
+
+class SegmentName(NamedTuple):
+    """The name of an object in shared memory: its file, the size of its pickle, and of the buffers behind it."""
+
+    path: str
+    pickled: int
+    buffers: tuple[int, ...]
+
+
+class SharedMemory(TransformerPlugin):
+    """A file in ``/dev/shm`` for each object: for workers of this machine."""
+
+    def open(self, folder: Path) -> Transformer:
+        """Makes a folder of its own there, which goes with it."""
+        mine = _MEMORY / f"gristmill-bench-{uuid4().hex[:12]}"
+        try:
+            mine.mkdir(mode=0o700)
+        except OSError as error:
+            raise BenchError(f"transformer: {mine}: {error.strerror}") from error
+        return _Segments(str(mine))
+
+
+class _Segments:
+    """Goes to workers by the name of the folder."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def transform(self, value: Any) -> SegmentName:
+        buffers: list[pickle.PickleBuffer] = []
+        pickled = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+        raw = [buffer.raw() for buffer in buffers]
+        name = SegmentName(
+            os.path.join(self._path, uuid4().hex), len(pickled), tuple(view.nbytes for view in raw)
+        )
+        with open(name.path, "wb") as file:
+            file.write(pickled)
+            for begin, view in zip(_begins(name), raw, strict=True):
+                file.seek(begin)
+                file.write(view)
+        return name
+
+    def resolve(self, name: SegmentName) -> Any:
+        with open(name.path, "rb") as file:
+            # Whoever writes to an array writes to a copy of his own.
+            view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+        buffers = [
+            view[begin : begin + size]
+            for begin, size in zip(_begins(name), name.buffers, strict=True)
+        ]
+        return pickle.loads(view[: name.pickled], buffers=buffers)
+
+    def is_name(self, value: Any) -> bool:
+        return type(value) is SegmentName
+
+    def close(self) -> None:
+        shutil.rmtree(self._path)
+
+
+def _begins(name: SegmentName) -> list[int]:
+    """Where each buffer begins."""
+    begins, end = [], name.pickled
+    for size in name.buffers:
+        begins.append(-(-end // _ALIGNED) * _ALIGNED)
+        end = begins[-1] + size
+    return begins
