@@ -196,9 +196,10 @@ def test_fields_are_words_with_a_dot() -> None:
 def test_all_plugins_are_listed_with_their_fields(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "list"]) == 0
     said = capsys.readouterr().out
+    assert "patterns\n" in said, "it has to be set"
     for word in (
         "cholesky",
-        "structure, tasks",
+        "structure=bag, tasks=1000",
         "gristmill",
         "pickled-files",
         "json-lines",

@@ -168,13 +168,12 @@ impl Core {
         let Some(batch) = self.batch(index).filter(|batch| batch.is_whole) else {
             return Vec::new();
         };
-        let place = &self.slots[slot];
-        let sequence = place.sequence(self.tasks[index].sequence);
-        let stopped = Some(place.stopped).filter(|&stopped| stopped != NONE);
-        if stopped.is_some_and(|one| place.sequence(self.tasks[one].sequence) < sequence) {
-            // One word says which batch is stopped. That one's running call waits: this one will be declined.
+        if self.slots[slot].stopped != NONE {
+            // One word says which batch is stopped. One before this has a call that waits: this one will be declined. One
+            // behind this runs, so this one has ended.
             return Vec::new();
         }
+        let sequence = self.slots[slot].sequence(self.tasks[index].sequence);
         self.slots[slot].stopped = index;
         self.count_batch(slot, index, false);
         match port.stop_batch(slot_id(slot), sequence) {

@@ -132,22 +132,22 @@ impl Core {
         self.arm(index);
     }
 
-    /// Whether the record `count - 1` runs, and nothing else but what runs in its wait. One that
-    /// never waited is the last one claimed. One that did has seen others come and go: then only
-    /// its descendants may be left behind it, and the last one that ended is neither itself nor one
-    /// in whose wait it ran.
+    /// Whether the record `count - 1` runs, and nothing else but what runs in its wait: neither itself nor one in whose wait
+    /// it runs is the last that ended. One that never waited is the last one claimed. One that did has seen others come and
+    /// go: then only its descendants may be left behind it.
     fn still_runs(&self, index: u32, count: u64, progress: &Progress) -> bool {
-        let has_waited = self.extras[self.tasks[index].extra].started_at != 0;
-        if !has_waited {
-            let is_last = progress.started == count && progress.claimed == count;
-            return is_last && progress.ended < count;
-        }
         let slot = &self.slots[usize::from(self.tasks[index].slot)];
         let has_ended = |one: u32| slot.sequence(self.tasks[one].sequence) + 1 == progress.ended;
         let below = |&one: &u32| Some(self.tasks[one].previous).filter(|&below| below != NONE);
-        let mut stack = std::iter::successors(Some(index), below);
+        if std::iter::successors(Some(index), below).any(has_ended) {
+            return false;
+        }
+        let has_waited = self.extras[self.tasks[index].extra].started_at != 0;
+        if !has_waited {
+            return progress.started == count && progress.claimed == count;
+        }
         let mut behind = List::from(&self.tasks, self.tasks[index].next);
-        !stack.any(has_ended) && behind.all(|other| self.descends(other, index))
+        behind.all(|other| self.descends(other, index))
     }
 
     /// Whether a task was submitted by `ancestor`, or by one that was.

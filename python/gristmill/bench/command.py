@@ -133,9 +133,16 @@ def _list(_options: argparse.Namespace, _words: list[str]) -> int:
             except BenchError as error:
                 print(f"  {name:<16} {error}")
                 continue
-            missing = plugin.missing()
-            fields = ", ".join(plugin.model_fields)
-            about = (plugin.__doc__ or "").strip().splitlines()[0]
-            print(f"  {name:<16} {about}")
-            print(f"  {'':<16} {'needs: ' + missing if missing else fields}")
+            print(f"  {name:<16} {(plugin.__doc__ or '').strip().splitlines()[0]}")
+            for line in (plugin.missing(), _fields(plugin)):
+                if line:
+                    print(f"  {'':<16} {line}")
     return 0
+
+
+def _fields(plugin: type[plugins.Plugin]) -> str:
+    """What can be set, with what it is if it is not."""
+    return ", ".join(
+        name if field.is_required() else f"{name}={field.get_default(call_default_factory=True)}"
+        for name, field in plugin.model_fields.items()
+    )

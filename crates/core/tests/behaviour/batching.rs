@@ -124,3 +124,28 @@ fn a_batch_that_was_skipped_comes_back_whole() {
     assert_eq!(engine.port.calls_sent, [5, 5]);
     assert_eq!(engine.status(batch), None);
 }
+
+#[test]
+fn a_batch_that_was_stopped_stays_so_when_one_before_it_is_cancelled() {
+    let mut engine = engine(1);
+    engine.teach(100);
+    let (first, second) = (engine.submit_batch(2), engine.submit_batch(2));
+    run(&mut engine, first, 2, 2);
+    run(&mut engine, second, 1, 0);
+    engine.port.claimed_calls = Some(1);
+    let stopped = engine.record(second).sequence;
+    for batch in [second, first] {
+        let _requested = engine.core.cancel(
+            batch,
+            CancelMode::Running { grace_ns: None },
+            engine.now,
+            &mut engine.port,
+        );
+    }
+    assert_eq!(
+        engine.core.stats().ended(Status::Cancelled),
+        1,
+        "of the second, what had not begun"
+    );
+    assert_eq!(engine.port.stops, [stopped], "one word says which; the first has ended");
+}

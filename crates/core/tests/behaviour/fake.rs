@@ -55,6 +55,8 @@ pub struct Rings {
     pub results: BTreeMap<TaskId, u32>,
     /// What a stopped batch's worker is found to have claimed of it.
     pub claimed_calls: Option<u32>,
+    /// Sequences of the batches that were stopped.
+    pub stops: Vec<u64>,
     /// The tasks that came of each split.
     pub splits: Vec<Vec<TaskId>>,
     /// How many calls each batch that was sent had.
@@ -120,7 +122,8 @@ impl Port for Rings {
         }
     }
 
-    fn stop_batch(&mut self, _: SlotId, _: u64) -> Option<u32> {
+    fn stop_batch(&mut self, _: SlotId, sequence: u64) -> Option<u32> {
+        self.stops.push(sequence);
         self.claimed_calls
     }
 

@@ -1,6 +1,6 @@
 //! Tasks that submit tasks and wait for them.
 
-use gristmill_core::{Config, Outcome, Status, TaskId};
+use gristmill_core::{CancelMode, Config, Outcome, Status, TaskId};
 use gristmill_wire::Verdict::{Declined, Returned};
 
 use crate::fake::{Engine, engine, engine_with};
@@ -98,6 +98,26 @@ fn a_child_outlives_a_parent_that_did_not_wait() {
     let _outcome = engine.answer(parent, Returned);
     let _outcome = engine.answer(child, Returned);
     assert_eq!(engine.status(child), Some(Status::Succeeded));
+}
+
+#[test]
+fn nobody_is_killed_for_a_child_that_has_ended_with_the_one_it_ran_in() {
+    let mut engine = engine(1);
+    let (parent, child) = waiting_parent(&mut engine);
+    engine.start(child);
+    let deepest = engine.submit_from(child);
+    wait(&mut engine, child, true);
+    engine.start(deepest);
+    let mode = CancelMode::Running { grace_ns: Some(1_000_000) };
+    let _requested = engine.core.cancel(deepest, mode, engine.now, &mut engine.port);
+    // Both answers are in the ring; the last that ended is the child.
+    engine.port.progress[0].ended = engine.record(child).sequence + 1;
+    engine.pass(10_000_000);
+    assert!(engine.port.killed.is_empty(), "the parent is there");
+    for task in [deepest, child, parent] {
+        let _outcome = engine.answer(task, Returned);
+        assert_eq!(engine.status(task), Some(Status::Succeeded));
+    }
 }
 
 #[test]
