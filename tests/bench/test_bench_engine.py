@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -143,6 +145,32 @@ def test_records_have_the_steps_of_each_task_in_order(backend: Any, tmp_path: Pa
     ]
     assert notes["1"]["success"]
     assert times == sorted(times)
+
+
+def test_what_an_executor_tells_late_is_waited_for(tmp_path: Path) -> None:
+    inner, told = Inline().open(), threading.Event()
+
+    class Late:
+        """Gives results at once, and calls back when it is told to."""
+
+        def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+            future = inner.submit(function, *args, **kwargs)
+            late = MagicMock(wraps=future)
+            late.add_done_callback = lambda callback: threading.Thread(
+                target=lambda: (told.wait(), callback(future))
+            ).start()
+            return late
+
+        def shutdown(self) -> None: ...
+
+    records = JsonLines().open(tmp_path)
+    engine = Engine(Late(), records=records)
+    assert engine.submit(add, 1).result() == 1
+    engine.finish(seconds=0)
+    told.set()
+    engine.finish()
+    records.close()
+    assert len((tmp_path / "tasks.jsonl").read_text().splitlines()) == 1
 
 
 def test_nothing_is_around_a_function_that_is_neither_noted_nor_transformed() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
-from time import time
+from time import monotonic, sleep, time
 from typing import Any, Generic, TypeVar
 
 from gristmill.bench.call import Answer, Call, Passage, value_of
@@ -99,6 +99,8 @@ class Engine:
         #: By function, so that executors that remember functions do.
         self._calls: dict[Callable[..., Any], Call] = {}
         self._submitted = 0
+        #: Tasks of which nothing was noted yet.
+        self._unnoted: set[int] = set()
         self._is_bare = records is None and transformer is None
 
     def submit(
@@ -138,6 +140,15 @@ class Engine:
         """How many tasks were submitted."""
         return self._submitted
 
+    def finish(self, seconds: float = 10.0) -> None:
+        """Waits until the end of each task is noted: some executors tell of it after they have given the result.
+
+        What has not ended by then is not waited for any longer.
+        """
+        end = monotonic() + seconds
+        while self._unnoted and monotonic() < end:
+            sleep(0.001)
+
     def _sent(self, argument: Any) -> Any:
         if type(argument) is TaskFuture:
             return argument.future
@@ -161,5 +172,7 @@ class Engine:
             else:
                 ended.host, ended.process, ended.times = answer.host, answer.process, answer.times
             records.note(ended)
+            self._unnoted.discard(task.number)
 
+        self._unnoted.add(task.number)
         task.future.add_done_callback(note)

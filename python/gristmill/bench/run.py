@@ -14,8 +14,7 @@ from time import perf_counter
 from typing import Any
 
 from gristmill import _descent
-from gristmill.bench import environment
-from gristmill.bench.config import Benchmark, read, resolve
+from gristmill.bench.config import Benchmark
 from gristmill.bench.engine import Engine
 from gristmill.bench.errors import BenchError
 from gristmill.bench.executors.base import ExecutorPlugin
@@ -60,7 +59,7 @@ def start(benchmark: Benchmark, folder: Path | None = None) -> Path:
     (folder / CONFIGURATION).write_text(benchmark.to_toml(), encoding="utf-8")
     seconds = benchmark.run.timeout
     command = [sys.executable, "-m", "gristmill._descent", str(seconds or 0), str(folder / LOG)]
-    command += [sys.executable, "-m", "gristmill.bench.run", str(folder)]
+    command += [sys.executable, "-m", "gristmill.bench.child", str(folder)]
     status = _wait_for(subprocess.Popen(command, env=os.environ | benchmark.run.environment))
     if status == _descent.TIMED_OUT:
         raise BenchError(f"the run in {folder} did not end within {seconds:g} s")
@@ -110,6 +109,7 @@ def perform(benchmark: Benchmark, folder: Path) -> dict[str, Any]:
             )
             with _timed(phases, "run"):
                 result = app.run(engine, folder)
+            engine.finish()
     says = app.check(result)
     return {
         "app": benchmark.name("app"),
@@ -121,21 +121,6 @@ def perform(benchmark: Benchmark, folder: Path) -> dict[str, Any]:
         "result": says,
         "figures": app.figures(result),
     }
-
-
-def main(folder: Path) -> int:
-    """Runs what is described in a folder, with that as the working directory; gives the exit status."""
-    folder = folder.resolve()
-    try:
-        benchmark = resolve(read(folder / CONFIGURATION))
-        os.chdir(folder)
-        (folder / ENVIRONMENT).write_text(json.dumps(environment.capture(), indent=2))
-        found = perform(benchmark, folder)
-    except BenchError as error:
-        print(f"gristmill bench: {error}", file=sys.stderr)
-        return 1
-    (folder / SUMMARY).write_text(json.dumps(found, indent=2))
-    return 0
 
 
 @contextmanager
@@ -156,7 +141,3 @@ def _timed(phases: dict[str, float], name: str) -> Iterator[None]:
         yield
     finally:
         phases[name] = perf_counter() - begun
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
