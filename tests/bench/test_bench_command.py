@@ -73,6 +73,19 @@ def _bytes_of(path: Path) -> bytes:
         return b""
 
 
+def test_paths_are_those_of_where_it_was_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "one.txt").write_text("a b a")
+    monkeypatch.chdir(tmp_path)
+    words = ["--app", "mapreduce", "--app.text", "texts", "--executor", "inline"]
+    assert main(["bench", "run", *words]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].endswith("3 words in 1 files, 2 different ones")
+    assert Path(said[-1]).parent == tmp_path / "runs"
+
+
 def test_records_can_be_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = run(tmp_path, capsys, *FIB, "--records", "none")
     assert not (folder / "tasks.jsonl").exists()

@@ -13,7 +13,7 @@ from gristmill.bench.apps.base import App
 from gristmill.bench.errors import BenchError
 from gristmill.bench.executors.base import ExecutorPlugin
 from gristmill.bench.filters import FilterPlugin
-from gristmill.bench.plugins import KINDS, Kind, Plugin, make
+from gristmill.bench.plugins import KINDS, AbsolutePath, Kind, Plugin, make
 from gristmill.bench.records.base import RecordsPlugin
 from gristmill.bench.transformers.base import TransformerPlugin
 
@@ -37,7 +37,7 @@ class RunOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     #: Where the folder of the run is made.
-    folder: Path = Path("runs")
+    folder: AbsolutePath = Field(Path("runs"), validate_default=True)
     #: Set for the process of the run and its workers, besides what they have.
     environment: dict[str, str] = {}
     #: Seconds after which the run is ended, with every process that it has started.

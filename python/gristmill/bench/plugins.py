@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import importlib.util
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, ClassVar, Literal
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from gristmill.bench.errors import BenchError
 
 Kind = Literal["app", "executor", "filter", "transformer", "records"]
 #: In the order in which configurations name them.
 KINDS: tuple[Kind, ...] = ("app", "executor", "filter", "transformer", "records")
+
+
+#: A path that means the same in the folder of a run, and when that is run again from elsewhere.
+AbsolutePath = Annotated[Path, AfterValidator(Path.absolute)]
 
 
 class Plugin(BaseModel):

@@ -18,6 +18,7 @@ from pydantic import Field
 from gristmill.bench.apps.base import App
 from gristmill.bench.engine import Engine
 from gristmill.bench.errors import BenchError, WrongResult
+from gristmill.bench.plugins import AbsolutePath
 
 #: How often the word of rank ``r`` is there, in proportion: Zipf's law.
 _VOCABULARY = 5_000
@@ -43,7 +44,7 @@ class MapReduce(App):
     """How often each word is there in a folder of text."""
 
     #: ``"installed"``: what comes with Python and what is installed for it; ``"generated"``; or a folder.
-    text: Literal["installed", "generated"] | Path = "installed"
+    text: Literal["installed", "generated"] | AbsolutePath = "installed"
     #: Tasks that count.
     maps: Annotated[int, Field(ge=1)] = 32
     #: Files at most; of generated ones as many, each with so many words.

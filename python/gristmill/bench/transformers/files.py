@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from gristmill.bench.interfaces import Transformer
+from gristmill.bench.plugins import AbsolutePath
 from gristmill.bench.transformers.base import TransformerPlugin
 
 
@@ -22,11 +23,11 @@ class FileName(NamedTuple):
 class PickledFiles(TransformerPlugin):
     """A pickle for each object, in a folder of the run unless another is named."""
 
-    folder: Path | None = None
+    folder: AbsolutePath | None = None
 
     def open(self, folder: Path) -> Transformer:
         """Makes a folder of its own there, which goes with it."""
-        mine = (self.folder or folder).resolve() / f"objects-{uuid4().hex[:8]}"
+        mine = (self.folder or folder).absolute() / f"objects-{uuid4().hex[:8]}"
         mine.mkdir(parents=True)
         return _Folder(str(mine))
 
