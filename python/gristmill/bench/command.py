@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +21,14 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         help="run an application on an executor",
         description="Any field of a plug-in can be set: --app.size 1024, --executor.workers 4, --run.warmup 100.",
     )
-    one.add_argument(
-        "files", nargs="*", type=Path, metavar="FILE", help="TOML; later files count more"
-    )
-    for kind in plugins.KINDS:
-        one.add_argument(f"--{kind}", metavar="NAME", help=f"the {kind}: see gristmill bench list")
+    _add_choices(one, plugins.KINDS)
     one.set_defaults(do=_run, takes_fields=True)
     several = kinds.add_parser(
         "compare",
         help="run an application on several executors in turns",
         description="Fields of --executor are set for all of them: --executor.workers 4.",
     )
-    several.add_argument(
-        "files", nargs="*", type=Path, metavar="FILE", help="TOML; later files count more"
-    )
+    _add_choices(several, [kind for kind in plugins.KINDS if kind != "executor"])
     several.add_argument(
         "--executors",
         required=True,
@@ -41,16 +36,21 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         help="others are compared with the first",
     )
     several.add_argument("--repeats", type=int, default=5, metavar="N", help="runs of each (5)")
-    for kind in plugins.KINDS:
-        if kind != "executor":
-            several.add_argument(
-                f"--{kind}", metavar="NAME", help=f"the {kind}: see gristmill bench list"
-            )
     several.set_defaults(do=_compare, takes_fields=True, executor=None)
     listed = kinds.add_parser(
         "list", help="name all plug-ins, their fields, and what each lacks here"
     )
     listed.set_defaults(do=_list, takes_fields=False)
+
+
+def _add_choices(parser: argparse.ArgumentParser, kinds: Iterable[plugins.Kind]) -> None:
+    """Files, and the plug-ins of some kinds."""
+    about = "TOML; later files count more"
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help=about)
+    for kind in kinds:
+        parser.add_argument(
+            f"--{kind}", metavar="NAME", help=f"the {kind}: see gristmill bench list"
+        )
 
 
 def main(parser: argparse.ArgumentParser, options: argparse.Namespace, words: list[str]) -> int:
