@@ -173,7 +173,7 @@ def test_a_run_that_fails_is_told_in_the_place_of_its_figures(
 def test_an_executor_that_is_not_installed_says_how_it_would_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("gristmill.bench.plugins._is_there", lambda module: module != "loky")
+    monkeypatch.setattr("gristmill.bench.plugins._is_installed", lambda name: name != "loky")
     assert main(["bench", "run", "--app", "fib", "--executor", "loky"]) == 2
     assert "executor 'loky' is not available here: pip install loky" in capsys.readouterr().err
 

@@ -7,8 +7,7 @@ line use.
 
 from __future__ import annotations
 
-import importlib.util
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -31,13 +30,13 @@ class Plugin(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: ClassVar[Kind]
-    #: Modules that have to be installed, with the names of the distributions that bring them.
-    needs: ClassVar[dict[str, str]] = {}
+    #: Distributions that have to be installed.
+    needs: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def missing(cls) -> str | None:
         """Why it cannot be used on this machine; ``None``: it can."""
-        absent = [name for module, name in cls.needs.items() if not _is_there(module)]
+        absent = [name for name in cls.needs if not _is_installed(name)]
         return f"pip install {' '.join(absent)}" if absent else None
 
 
@@ -96,8 +95,9 @@ def _source(point: EntryPoint) -> str:
     return f"{point.value} of {owner}"
 
 
-def _is_there(module: str) -> bool:
+def _is_installed(name: str) -> bool:
+    """Whether a distribution is there: a module of its name may be somebody else's."""
     try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
+        return bool(distribution(name))
+    except PackageNotFoundError:
         return False

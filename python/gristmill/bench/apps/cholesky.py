@@ -46,7 +46,7 @@ def update(block: Block, left: Block, right: Block) -> Block:
 class Cholesky(App):
     """The factor of a random symmetric positive definite matrix."""
 
-    needs: ClassVar[dict[str, str]] = {"numpy": "numpy"}
+    needs: ClassVar[tuple[str, ...]] = ("numpy",)
 
     #: Rows and columns of the matrix, and of a block: the one has to divide the other.
     size: Annotated[int, Field(ge=1)] = 512

@@ -71,7 +71,7 @@ def _normal(values: Array) -> Array:
 class MatMul(App):
     """The product of two random matrices, rows by rows."""
 
-    needs: ClassVar[dict[str, str]] = {"numpy": "numpy"}
+    needs: ClassVar[tuple[str, ...]] = ("numpy",)
 
     size: Annotated[int, Field(ge=1)] = 500
     parts: Parts = 4
@@ -109,7 +109,7 @@ class MatMul(App):
 class Jacobi(App):
     """The solution of a linear system whose diagonal dominates, a guess after the other."""
 
-    needs: ClassVar[dict[str, str]] = {"numpy": "numpy"}
+    needs: ClassVar[tuple[str, ...]] = ("numpy",)
 
     size: Annotated[int, Field(ge=1)] = 500
     iterations: Annotated[int, Field(ge=1)] = 50
@@ -157,7 +157,7 @@ class Jacobi(App):
 class BlackScholes(App):
     """The prices of many options."""
 
-    needs: ClassVar[dict[str, str]] = {"numpy": "numpy"}
+    needs: ClassVar[tuple[str, ...]] = ("numpy",)
 
     options: Annotated[int, Field(ge=1)] = 100_000
     parts: Parts = 8

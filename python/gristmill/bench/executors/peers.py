@@ -21,7 +21,7 @@ from gristmill.bench.interfaces import Backend, Future
 class Dask(ExecutorPlugin):
     """``distributed.Client`` on a local cluster of processes with a thread each."""
 
-    needs: ClassVar[dict[str, str]] = {"distributed": "distributed"}
+    needs: ClassVar[tuple[str, ...]] = ("distributed",)
 
     def open(self) -> Backend:
         """Starts scheduler, workers and client."""
@@ -56,7 +56,7 @@ class _Dask:
 class Ray(ExecutorPlugin):
     """Ray's tasks, of one core each, on a node of their own."""
 
-    needs: ClassVar[dict[str, str]] = {"ray": "ray"}
+    needs: ClassVar[tuple[str, ...]] = ("ray",)
 
     def open(self) -> Backend:
         """Starts the node."""
@@ -116,7 +116,7 @@ def _reference(argument: Any) -> Any:
 class Parsl(ExecutorPlugin):
     """Parsl's data-flow kernel over its own executors: HTEX, of one local block, or threads."""
 
-    needs: ClassVar[dict[str, str]] = {"parsl": "parsl"}
+    needs: ClassVar[tuple[str, ...]] = ("parsl",)
 
     executor: Literal["htex", "threads"] = "htex"
 

@@ -27,7 +27,7 @@ class Processes(ExecutorPlugin):
 class Loky(ExecutorPlugin):
     """``loky.ProcessPoolExecutor``: joblib's."""
 
-    needs: ClassVar[dict[str, str]] = {"loky": "loky"}
+    needs: ClassVar[tuple[str, ...]] = ("loky",)
 
     def open(self) -> Backend:
         """Its processes start with its first tasks."""

@@ -21,7 +21,7 @@ class StoredName(NamedTuple):
 class Proxies(TransformerPlugin):
     """A store of ProxyStore: in files of the run's folder, or in a Redis server."""
 
-    needs: ClassVar[dict[str, str]] = {"proxystore": "proxystore"}
+    needs: ClassVar[tuple[str, ...]] = ("proxystore",)
 
     connector: Literal["file", "redis"] = "file"
     #: Where the Redis server is.
