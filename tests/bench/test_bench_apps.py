@@ -9,10 +9,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("msgspec")
-pytest.importorskip("pydantic")
-pytest.importorskip("tomli_w")
-
 from gristmill.bench import App, Engine, ExecutorPlugin, WrongResult
 from gristmill.bench.apps.cholesky import Cholesky
 from gristmill.bench.apps.fib import Fib

@@ -9,15 +9,13 @@ import sys
 import tomllib
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-pytest.importorskip("msgspec")
-pytest.importorskip("pydantic")
-pytest.importorskip("tomli_w")
-
 from gristmill._cli import main
 from gristmill.bench.command import fields_of
+from gristmill.bench.compare import table
 from gristmill.bench.config import merge, resolve
 
 FIB = ["bench", "run", "--app", "fib", "--app.n", "8", "--executor", "inline"]
@@ -168,6 +166,20 @@ def test_a_run_that_fails_is_told_in_the_place_of_its_figures(
     ]
     assert main(["bench", "compare", *words, "--run.folder", str(tmp_path)]) == 1
     assert "ended with 1" in capsys.readouterr().out
+
+
+def test_runs_are_compared_with_those_of_the_same_turn() -> None:
+    def one(seconds: float) -> dict[str, Any]:
+        phases = dict.fromkeys(("open", "warm-up", "close"), 0.0) | {"run": seconds}
+        return {"seconds": phases, "tasks_per_second": 1.0, "figures": {}}
+
+    failed = {"error": "it has failed"}
+    first = [failed, one(2.0), one(4.0)]
+    lines = table(
+        {"a": first, "b": [one(9.0), one(1.0), one(2.0)], "c": [one(1.0), failed, failed]}
+    )
+    ratios = [line.split(")")[1].split()[0] for line in lines.splitlines()[1:]]
+    assert ratios == ["1", "0.5", "-"]
 
 
 def test_an_executor_that_is_not_installed_says_how_it_would_be(

@@ -7,12 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("msgspec")
-pytest.importorskip("pydantic")
-pytest.importorskip("tomli_w")
-
 from gristmill.bench import Engine
 from gristmill.bench.executors.here import Inline
 from gristmill.bench.records.documents import Perfetto, WfFormat

@@ -10,10 +10,6 @@ from unittest.mock import MagicMock
 
 import pytest
 
-pytest.importorskip("msgspec")
-pytest.importorskip("pydantic")
-pytest.importorskip("tomli_w")
-
 from gristmill.bench import Engine
 from gristmill.bench.executors.here import Inline, Threads
 from gristmill.bench.executors.ours import Gristmill

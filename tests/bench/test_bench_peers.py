@@ -7,10 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("msgspec")
-pytest.importorskip("pydantic")
-pytest.importorskip("tomli_w")
-
 from gristmill._cli import main
 from gristmill.bench.plugins import find
 

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
-pytest.importorskip("msgspec")
-pytest.importorskip("pydantic")
-pytest.importorskip("tomli_w")
-
 from hypothesis import given
 from hypothesis import strategies as st
 

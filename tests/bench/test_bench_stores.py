@@ -12,9 +12,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("msgspec")
-pytest.importorskip("pydantic")
-pytest.importorskip("tomli_w")
 pytest.importorskip("proxystore")
 
 from gristmill.bench import BenchError, Engine

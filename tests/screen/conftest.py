@@ -11,6 +11,8 @@ from threadpoolctl import threadpool_limits
 
 from gristmill.screen.design import lacking
 
+from not_installed import NotInstalled
+
 if TYPE_CHECKING:
     from gristmill.screen.data import Property
     from gristmill.screen.surrogate import Surrogate
@@ -28,17 +30,10 @@ def reason(module_path: Path) -> str | None:
 sys.path.insert(0, str(Path(__file__).parent))
 
 
-class NotInstalled(pytest.Module):
-    """A test module that cannot be imported here and says what it lacks."""
-
-    def collect(self) -> list[pytest.Item]:
-        pytest.skip(reason(self.path) or "", allow_module_level=True)
-
-
 def pytest_pycollect_makemodule(
     module_path: Path, parent: pytest.Collector
 ) -> pytest.Module | None:
-    return NotInstalled.from_parent(parent, path=module_path) if reason(module_path) else None
+    return NotInstalled.of(module_path, parent, reason(module_path))
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -350,10 +350,9 @@ impl Port for World {
         let worker = &self.workers[usize::from(slot.0)];
         let is_idle = worker.is_up && worker.stack.iter().all(is_refused);
         assert!(is_idle || is_ending, "an idle worker is asked to leave");
+        let stays = self.contexts.known[&worker.context].stays;
         let worker = self.worker(slot);
-        worker.is_retired = true;
-        let context = worker.context;
-        self.worker(slot).stays = self.contexts.known[&context].stays;
+        (worker.is_retired, worker.stays) = (true, stays);
         self.check_retired(slot);
         self.log(|| format!("retire {slot}"));
     }

@@ -52,26 +52,38 @@ def table(found: dict[str, list[dict[str, Any]]]) -> str:
     lines = [
         f"{'executor':<14}{'tasks/s':>10}  {'run':<32}{'of the first':<14}open, warm-up, close"
     ]
-    first: list[float] = []
+    first = next(iter(found.values()))
     for name, summaries in found.items():
         good = [one for one in summaries if "error" not in one]
         if not good:
             lines.append(f"{name:<14}{summaries[0]['error']}")
             continue
         runs = [one["seconds"]["run"] for one in good]
-        first = first or runs
-        ratio = median_of([mine / theirs for mine, theirs in zip(runs, first, strict=False)])
+        ratio = _ratio(summaries, first)
         rest = ", ".join(_phase(good, phase) for phase in _PHASES if phase != "run")
         rate = median_of([one["tasks_per_second"] for one in good]).value
         lost = f"  {len(summaries) - len(good)} runs failed" if len(good) < len(summaries) else ""
         lines.append(
-            f"{name:<14}{rate:>10,.0f}  {_text(median_of(runs), 's'):<32}{ratio.value:<14.3g}{rest}{lost}"
+            f"{name:<14}{rate:>10,.0f}  {_text(median_of(runs), 's'):<32}{ratio:<14}{rest}{lost}"
         )
         for figure in good[0]["figures"]:
             quantity, _, unit = figure.rpartition("_")
             samples = [one["figures"][figure] for one in good]
             lines.append(f"{'':<26}{quantity} {_text(median_of(samples), unit)}")
     return "\n".join(lines)
+
+
+def _ratio(summaries: list[dict[str, Any]], first: list[dict[str, Any]]) -> str:
+    """How long runs took beside those of the first executor in the same turns."""
+    pairs = [
+        pair
+        for pair in zip(summaries, first, strict=True)
+        if not any("error" in one for one in pair)
+    ]
+    if not pairs:
+        return "-"
+    ratios = [mine["seconds"]["run"] / theirs["seconds"]["run"] for mine, theirs in pairs]
+    return f"{median_of(ratios).value:.3g}"
 
 
 def _phase(summaries: list[dict[str, Any]], phase: str) -> str:

@@ -3,19 +3,10 @@
 import os
 import platform
 from importlib import metadata
-from pathlib import Path
+
+from gristmill import _machine
 
 PACKAGES = ("gristmill", "rdkit", "numpy", "datamol", "tblite")
-
-
-def cpu_name() -> str:
-    """The processor's name as the kernel gives it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or "unknown processor"
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 def version(package: str) -> str:
@@ -31,7 +22,7 @@ def description() -> dict[str, str]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     load_1_min = os.getloadavg()[0]
     return {
-        "Processor": cpu_name(),
+        "Processor": _machine.cpu_name(),
         "Cores usable": str(cores),
         "Load when it ended": f"{load_1_min:.1f} processes (1 min mean)",
         "System": f"{platform.system()} {platform.release()}, {platform.machine()}",

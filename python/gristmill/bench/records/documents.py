@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 import gristmill
+from gristmill import _resources
 from gristmill.bench.ended import Ended
 from gristmill.bench.interfaces import Records
 from gristmill.bench.records.base import RecordsPlugin
@@ -174,6 +175,6 @@ def _machine(host: str) -> dict[str, Any]:
         "system": "linux",
         "architecture": platform.machine(),
         "release": platform.release(),
-        "memoryInBytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "memoryInBytes": _resources.memory_of_machine(),
         "cpu": {"coreCount": os.cpu_count() or 1},
     }

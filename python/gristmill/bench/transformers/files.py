@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+from gristmill.bench.errors import BenchError
 from gristmill.bench.interfaces import Transformer
 from gristmill.bench.plugins import AbsolutePath
 from gristmill.bench.transformers.base import TransformerPlugin
@@ -27,19 +28,32 @@ class PickledFiles(TransformerPlugin):
 
     def open(self, folder: Path) -> Transformer:
         """Makes a folder of its own there, which goes with it."""
-        mine = (self.folder or folder).absolute() / f"objects-{uuid4().hex[:8]}"
-        mine.mkdir(parents=True)
-        return _Folder(str(mine))
+        return _Pickles((self.folder or folder).absolute())
 
 
-class _Folder:
-    """Goes to workers by the name of the folder."""
+class Folder:
+    """A folder with a file for each object. It goes to workers by its path."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, parent: Path) -> None:
+        path = parent / f"gristmill-bench-{uuid4().hex[:12]}"
+        try:
+            path.mkdir(mode=0o700, parents=True)
+        except OSError as error:
+            raise BenchError(f"transformer: {path}: {error.strerror}") from error
+        self._path = str(path)
 
+    def new_path(self) -> str:
+        """Where the next object goes."""
+        return os.path.join(self._path, uuid4().hex)
+
+    def close(self) -> None:
+        """Takes all of it away."""
+        shutil.rmtree(self._path)
+
+
+class _Pickles(Folder):
     def transform(self, value: Any) -> FileName:
-        name = FileName(os.path.join(self._path, uuid4().hex))
+        name = FileName(self.new_path())
         with open(name.path, "wb") as file:
             pickle.dump(value, file, protocol=5)
         return name
@@ -50,6 +64,3 @@ class _Folder:
 
     def is_name(self, value: Any) -> bool:
         return type(value) is FileName
-
-    def close(self) -> None:
-        shutil.rmtree(self._path)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import mmap
-import os
 import pickle
-import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
-from uuid import uuid4
 
-from gristmill.bench.errors import BenchError
 from gristmill.bench.interfaces import Transformer
 from gristmill.bench.transformers.base import TransformerPlugin
+from gristmill.bench.transformers.files import Folder
 
 #: Files that are memory.
 _MEMORY = Path("/dev/shm")
@@ -33,27 +30,15 @@ class SharedMemory(TransformerPlugin):
 
     def open(self, folder: Path) -> Transformer:
         """Makes a folder of its own there, which goes with it."""
-        mine = _MEMORY / f"gristmill-bench-{uuid4().hex[:12]}"
-        try:
-            mine.mkdir(mode=0o700)
-        except OSError as error:
-            raise BenchError(f"transformer: {mine}: {error.strerror}") from error
-        return _Segments(str(mine))
+        return _Segments(_MEMORY)
 
 
-class _Segments:
-    """Goes to workers by the name of the folder."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
+class _Segments(Folder):
     def transform(self, value: Any) -> SegmentName:
         buffers: list[pickle.PickleBuffer] = []
         pickled = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
         raw = [buffer.raw() for buffer in buffers]
-        name = SegmentName(
-            os.path.join(self._path, uuid4().hex), len(pickled), tuple(view.nbytes for view in raw)
-        )
+        name = SegmentName(self.new_path(), len(pickled), tuple(view.nbytes for view in raw))
         with open(name.path, "wb") as file:
             file.write(pickled)
             for begin, view in zip(_begins(name), raw, strict=True):
@@ -73,9 +58,6 @@ class _Segments:
 
     def is_name(self, value: Any) -> bool:
         return type(value) is SegmentName
-
-    def close(self) -> None:
-        shutil.rmtree(self._path)
 
 
 def _begins(name: SegmentName) -> list[int]:
