@@ -8,6 +8,7 @@ import sys
 import venv
 from pathlib import Path
 
+from gristmill._images.build import Image
 from gristmill._images.node import Node
 
 #: What a package in the environments says.
@@ -52,3 +53,8 @@ def leftovers(node: Node) -> list[str]:
     """What a node has besides its folders and the lock of its probes."""
     parts = ("locks", "records", "trees", "files", "coming", "probe.lock")
     return [name for name in tree(Path(node.folder)) if name not in parts]
+
+
+def locks(image: Image) -> list[str]:
+    """What is left of an image that could not be opened: its locks."""
+    return [f"locks/{image.digest}", f"locks/{image.digest}.maker"]

@@ -7,17 +7,19 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
 from gristmill._errors import AlteredImage, ImageError
 from gristmill._images import mounts, probes
 from gristmill._images.build import Image
-from gristmill._images.node import Node
-from gristmill._images.opening import open_image
+from gristmill._images.node import Node, Record
+from gristmill._images.opening import Opened, open_image
 
-from packing import ANSWER, leftovers, run
+from packing import ANSWER, leftovers, locks, run
 
 EVERY_WAY = [(way, form) for form, ways in probes.WAYS_OF.items() for way in ways]
 
@@ -76,7 +78,7 @@ def test_a_damaged_image_is_refused_before_it_is_used(
     spoil()
     with pytest.raises(AlteredImage, match="is truncated or altered"):
         open_image(str(path), image.digest, node=node)
-    assert leftovers(node) == [f"locks/{image.digest}"]
+    assert leftovers(node) == locks(image)
     assert path.exists(), "it is its owner's"
     shutil.copyfile(image.path, path)
     with open_image(str(path), image.digest, node=node) as opened:
@@ -130,6 +132,40 @@ def test_processes_of_a_node_share_one_and_it_is_kept_while_any_lives(
     assert node.forget(tar.digest)
 
 
+class Twins(Node):
+    """A node on which two threads have each looked for an image before either goes on."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(folder)
+        self._looked: set[int] = set()
+        self._both = threading.Barrier(2)
+
+    def find(self, digest: str) -> Record | None:
+        found = super().find(digest)
+        if threading.get_ident() not in self._looked:
+            self._looked.add(threading.get_ident())
+            self._both.wait()
+        return found
+
+
+def test_two_who_find_nothing_at_once_both_have_it(tar: Image, node: Node) -> None:
+    twins = Twins(node.folder)
+    came: SimpleQueue[Opened] = SimpleQueue()
+
+    def open_it() -> None:
+        came.put(open_image(tar.path, tar.digest, node=twins))
+
+    for _ in range(2):
+        threading.Thread(target=open_it, daemon=True).start()
+    opened = [came.get() for _ in range(2)]
+    assert opened[0].path == opened[1].path
+    for one in opened:
+        assert not node.forget(tar.digest)
+        one.close()
+    assert node.forget(tar.digest)
+    assert leftovers(node) == []
+
+
 def test_a_forked_child_keeps_what_its_parent_opened(tar: Image, node: Node) -> None:
     opened = open_image(tar.path, tar.digest, node=node)
     read, write = os.pipe()
@@ -171,7 +207,7 @@ def test_what_a_process_leaves_that_dies_is_not_trusted_and_removed(
     command = [sys.executable, "-c", _DIE, image.path, image.digest, node.folder, step]
     assert subprocess.run(command).returncode == -9
     assert node.records() == []
-    assert leftovers(node) != [f"locks/{image.digest}"], "it has left something"
+    assert leftovers(node) != locks(image), "it has left something"
     node.sweep()
     assert leftovers(node) == []
     assert subprocess.run(command).returncode == -9

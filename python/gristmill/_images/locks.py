@@ -41,6 +41,12 @@ class Lock:
             return False
         return True
 
+    def release(self) -> None:
+        """Lets others have it; it can be taken again."""
+        assert self._descriptor is not None, "the lock was given back"
+        if self.is_real:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
     def _take(self, how: int) -> None:
         while True:
             assert self._descriptor is not None, "the lock was given back"

@@ -1,7 +1,7 @@
 """The images that are open on a node: where each is, who uses it, and which go when there are too many.
 
 ```
-locks/<digest>      shared by all who use it; alone by who makes or removes it
+locks/<digest>      shared by all who use it; alone by who makes or removes it, who has <digest>.maker first
 records/<digest>    written last, removed first: without it nothing else of that image is trusted
 trees/<digest>      the folder that is used: unpacked, or what an image is mounted at
 files/<digest>      the image that is mounted, or the file: a copy whose bytes were verified
@@ -69,6 +69,10 @@ class Node:
     def lock(self, digest: str) -> Lock:
         """The lock of an image, not yet taken."""
         return Lock(self.path("locks", digest))
+
+    def maker(self, digest: str) -> Lock:
+        """The lock of whoever makes an image, taken before that image's lock is to be had alone."""
+        return Lock(self.path("locks", digest + ".maker"))
 
     def find(self, digest: str) -> Record | None:
         """An image that is open, and seen by this process; its lock is held. That counts as a use of it."""
@@ -141,8 +145,8 @@ class Node:
 
     def forget(self, digest: str) -> bool:
         """Removes an image that nobody uses; whether nobody does."""
-        with self.lock(digest) as lock:
-            if not lock.try_take():
+        with self.maker(digest) as maker, self.lock(digest) as lock:
+            if not maker.try_take() or not lock.try_take():
                 return False
             try:
                 self.clear(digest)
@@ -150,6 +154,7 @@ class Node:
                 return False
             _remove(lock.path + ".mount")
             lock.remove()
+            maker.remove()
             return True
 
     def make_room(self, size: int, budget: int | None = None) -> None:

@@ -74,16 +74,20 @@ def open_source(source: Source, digest: str, node: Node, budget: int | None = No
     lock = node.lock(digest)
     try:
         while True:
-            lock.share()
-            opened = _find(node, digest, lock)
-            if opened is not None:
-                if opened.way != FILE:
-                    _check(opened.path, f"image {digest[:12]}", source.is_run)
-                return opened
-            lock.take()
-            # Somebody else may have opened it while nobody had the lock.
-            if node.find(digest) is None:
-                _prepare(node, source, digest, budget)
+            opened = _share(node, digest, lock)
+            if opened is None:
+                # Whoever waits for it alone must not wait for users: only one waits, and looks again first.
+                lock.release()
+                with node.maker(digest) as maker:
+                    maker.take()
+                    opened = _share(node, digest, lock)
+                    if opened is None:
+                        lock.take()
+                        _prepare(node, source, digest, budget)
+                        continue
+            if opened.way != FILE:
+                _check(opened.path, f"image {digest[:12]}", source.is_run)
+            return opened
     except BaseException:
         lock.close()
         raise
@@ -94,15 +98,15 @@ def find(digest: str, node: Node) -> Opened | None:
     lock = node.lock(digest)
     opened = None
     try:
-        lock.share()
-        opened = _find(node, digest, lock)
+        opened = _share(node, digest, lock)
     finally:
         if opened is None:
             lock.close()
     return opened
 
 
-def _find(node: Node, digest: str, lock: Lock) -> Opened | None:
+def _share(node: Node, digest: str, lock: Lock) -> Opened | None:
+    lock.share()
     record = node.find(digest)
     if record is None:
         return None
