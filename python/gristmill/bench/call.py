@@ -8,25 +8,19 @@ from os import getpid
 from time import time
 from typing import Any
 
+import msgspec
+
 from gristmill.bench.interfaces import Filter, Transformer
 
 
-class Answer:
+class Answer(msgspec.Struct, gc=False):
     """What a task has returned, where it ran, and when each step began and ended."""
 
-    __slots__ = ("host", "process", "times", "value")
-
-    def __init__(
-        self, value: Any, host: str, process: int, times: tuple[float, float, float, float]
-    ) -> None:
-        self.value = value
-        self.host = host
-        self.process = process
-        #: Seconds since the epoch: it began, had its arguments, had its result, had put that away.
-        self.times = times
-
-    def __reduce__(self) -> tuple[type[Answer], tuple[Any, ...]]:
-        return Answer, (self.value, self.host, self.process, self.times)
+    value: Any
+    host: str
+    process: int
+    #: Seconds since the epoch: it began, had its arguments, had its result, had put that away.
+    times: tuple[float, float, float, float]
 
 
 def value_of(value: Any) -> Any:
@@ -73,7 +67,10 @@ class Call:
         """Runs it."""
         begun = time()
         arrived = self._arrived
-        args = tuple([arrived(value) for value in args])
+        for value in args:
+            if arrived is not value_of or type(value) is Answer:
+                args = tuple(map(arrived, args))
+                break
         if kwargs:
             kwargs = {name: arrived(value) for name, value in kwargs.items()}
         ready = time()

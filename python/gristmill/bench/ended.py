@@ -1,11 +1,28 @@
-"""What is known of a task that has ended."""
+"""What is known of a task that has ended.
+
+Records are many and live until they are written, so they are nothing that the collector of garbage looks at
+(``gc=False``): they refer to nothing that could refer to them.
+"""
 
 from __future__ import annotations
 
 import msgspec
 
 
-class Ended(msgspec.Struct):
+class Failure(msgspec.Struct, gc=False):
+    """What a task has raised, as text."""
+
+    type: str
+    message: str
+    traceback: str
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        """What there is to say of it: workers' tracebacks come as causes."""
+        return cls(type(error).__name__, str(error), str(error.__cause__ or ""))
+
+
+class Ended(msgspec.Struct, gc=False):
     """A task that has ended. Times are seconds since the epoch, by the clock of where they were taken."""
 
     name: str
@@ -16,7 +33,7 @@ class Ended(msgspec.Struct):
     submitted: float
     received: float
     #: What it has raised; there is nothing of the rest then.
-    error: BaseException | None = None
+    error: Failure | None = None
     host: str = ""
     process: int = 0
     #: It began, had its arguments, had its result, had put that away.

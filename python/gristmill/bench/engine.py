@@ -13,7 +13,7 @@ from time import monotonic, sleep, time
 from typing import Any, Generic, TypeVar
 
 from gristmill.bench.call import Answer, Call, Passage, value_of
-from gristmill.bench.ended import Ended
+from gristmill.bench.ended import Ended, Failure
 from gristmill.bench.interfaces import Backend, Filter, Future, Records, Transformer
 
 Result = TypeVar("Result")
@@ -107,18 +107,25 @@ class Engine:
         self, function: Callable[..., Result], /, *args: Any, **kwargs: Any
     ) -> TaskFuture[Result]:
         """Submits a call. Futures among the arguments stand for what they return."""
-        parents = tuple([one.number for one in args if type(one) is TaskFuture])
-        if kwargs:
-            parents += tuple([one.number for one in kwargs.values() if type(one) is TaskFuture])
+        parents: tuple[int, ...] = ()
+        for one in (*args, *kwargs.values()) if kwargs else args:
+            if type(one) is TaskFuture:
+                parents = _parents(args, kwargs)
+                break
         task: TaskFuture[Result] = TaskFuture(self._submitted, parents, self._arrived)
         self._submitted += 1
         if parents or self._passage is not None:
             args = tuple([self._sent(one) for one in args])
             kwargs = {name: self._sent(one) for name, one in kwargs.items()}
-        call = function if self._is_bare else self._call(function)
+        if self._is_bare:
+            task.future = self._backend.submit(function, *args, **kwargs)
+            return task
+        call = self._calls.get(function)
+        if call is None:
+            call = self._calls[function] = Call(function, self._passage)
         task.future = self._backend.submit(call, *args, **kwargs)
         if self._records is not None:
-            self._note(function, task, self._records)
+            self._note(call.__name__, task, self._records)
         return task
 
     def map(
@@ -154,25 +161,34 @@ class Engine:
             return argument.future
         return argument if self._passage is None else self._passage.leave(argument)
 
-    def _call(self, function: Callable[..., Any]) -> Call:
-        call = self._calls.get(function)
-        if call is None:
-            call = self._calls[function] = Call(function, self._passage)
-        return call
-
-    def _note(self, function: Callable[..., Any], task: TaskFuture[Any], records: Records) -> None:
-        name = getattr(function, "__name__", type(function).__name__)
+    def _note(self, name: str, task: TaskFuture[Any], records: Records) -> None:
+        number, parents, submitted = task.number, task.parents, task.submitted
 
         def note(future: Future) -> None:
-            ended = Ended(name, task.number, task.parents, task.submitted, time())
+            received = time()
             try:
-                answer: Answer = future.result()
+                one: Answer = future.result()
             except BaseException as error:
-                ended.error = error
+                ended = Ended(name, number, parents, submitted, received, Failure.of(error))
             else:
-                ended.host, ended.process, ended.times = answer.host, answer.process, answer.times
+                ended = Ended(
+                    name,
+                    number,
+                    parents,
+                    submitted,
+                    received,
+                    None,
+                    one.host,
+                    one.process,
+                    one.times,
+                )
             records.note(ended)
-            self._unnoted.discard(task.number)
+            self._unnoted.discard(number)
 
-        self._unnoted.add(task.number)
+        self._unnoted.add(number)
         task.future.add_done_callback(note)
+
+
+def _parents(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
+    """The numbers of the tasks whose futures are among arguments."""
+    return tuple([one.number for one in (*args, *kwargs.values()) if type(one) is TaskFuture])

@@ -48,15 +48,21 @@ class _Ended:
         callback(self)
 
 
+def _value(argument: Any) -> Any:
+    return argument.result() if type(argument) is _Ended else argument
+
+
 class _Now:
     """Runs tasks where they are submitted."""
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> _Ended:
         try:
-            args = tuple([one.result() if type(one) is _Ended else one for one in args])
-            for name, one in kwargs.items():
+            for one in args:
                 if type(one) is _Ended:
-                    kwargs[name] = one.result()
+                    args = tuple(map(_value, args))
+                    break
+            for name, one in kwargs.items():
+                kwargs[name] = _value(one)
             return _Ended(function(*args, **kwargs), None)
         except BaseException as error:
             return _Ended(None, error)

@@ -158,7 +158,7 @@ def _seconds(task: Ended) -> float:
 
 
 def _error(task: Ended) -> str | None:
-    return None if task.error is None else f"{type(task.error).__name__}: {task.error}"
+    return None if task.error is None else f"{task.error.type}: {task.error.message}"
 
 
 def _id(task: Ended) -> str:

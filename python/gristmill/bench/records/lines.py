@@ -8,23 +8,17 @@ from typing import BinaryIO
 
 import msgspec
 
-from gristmill.bench.ended import Ended
+from gristmill.bench.ended import Ended, Failure
 from gristmill.bench.interfaces import Records
 from gristmill.bench.records.base import RecordsPlugin
 
+#: Records that are encoded at once: few enough to stay in a cache.
+_PART = 500
 #: Records that are kept before they are written: what is written in between is measured with the tasks.
 _KEPT_MAX = 100_000
 
 
-class Failure(msgspec.Struct):
-    """What a task has raised."""
-
-    type: str
-    message: str
-    traceback: str
-
-
-class Execution(msgspec.Struct):
+class Execution(msgspec.Struct, gc=False):
     """Where a task ran, and when each step began and ended, seconds since the epoch."""
 
     hostname: str
@@ -39,12 +33,12 @@ class Execution(msgspec.Struct):
     result_transform_end_time: float
 
 
-class Record(msgspec.Struct):
+class Record(msgspec.Struct, gc=False):
     """A task."""
 
     task_id: str
     name: str
-    parent_task_ids: list[str]
+    parent_task_ids: tuple[str, ...]
     submit_time: float
     received_time: float
     success: bool
@@ -80,26 +74,26 @@ class _Lines:
     def _write(self) -> None:
         with self._lock:
             kept, self._kept = self._kept, []
-            self._file.write(msgspec.json.Encoder().encode_lines(map(_record, kept)))
+            encoder = msgspec.json.Encoder()
+            for first in range(0, len(kept), _PART):
+                part = kept[first : first + _PART]
+                self._file.write(encoder.encode_lines(map(_record, part)))
 
 
 def _record(task: Ended) -> Record:
-    failure = execution = None
-    if task.error is not None:
-        cause = task.error.__cause__
-        failure = Failure(type(task.error).__name__, str(task.error), str(cause or ""))
-    else:
+    execution = None
+    if task.error is None:
         begun, ready, returned, sent = task.times
         execution = Execution(
             task.host, task.process, begun, sent, ready, returned, begun, ready, returned, sent
         )
     return Record(
-        task_id=str(task.number),
-        name=task.name,
-        parent_task_ids=[str(parent) for parent in task.parents],
-        submit_time=task.submitted,
-        received_time=task.received,
-        success=task.error is None,
-        exception=failure,
-        execution=execution,
+        str(task.number),
+        task.name,
+        tuple(map(str, task.parents)),
+        task.submitted,
+        task.received,
+        task.error is None,
+        task.error,
+        execution,
     )
