@@ -137,6 +137,8 @@ pub struct Session<B> {
     sent: u64,
     /// The last number that the peer has acknowledged.
     acknowledged: u64,
+    /// The kind of that chunk.
+    acknowledged_kind: Option<u8>,
     /// The last number that has been received.
     received: u64,
     /// What of that the peer has been told.
@@ -156,6 +158,7 @@ impl<B: AsRef<[u8]>> Session<B> {
             given: 0,
             sent: 0,
             acknowledged: 0,
+            acknowledged_kind: None,
             received: 0,
             told: 0,
             untold_bytes: 0,
@@ -263,6 +266,18 @@ impl<B: AsRef<[u8]>> Session<B> {
         self.received
     }
 
+    /// The chunks that the peer has not acknowledged, in order, each with its kind: if it has said that it takes nothing more,
+    /// it does not have them.
+    pub fn unacknowledged(&self) -> impl Iterator<Item = (u8, &B)> {
+        self.kept.iter().map(|kept| (kept.kind, &kept.body))
+    }
+
+    /// The kind of the last chunk that the peer has acknowledged.
+    #[must_use]
+    pub fn acknowledged_kind(&self) -> Option<u8> {
+        self.acknowledged_kind
+    }
+
     /// The last number that the peer has acknowledged.
     #[must_use]
     pub fn acknowledged(&self) -> u64 {
@@ -296,6 +311,7 @@ impl<B: AsRef<[u8]>> Session<B> {
             let Some(kept) = self.kept.pop_front() else { break };
             self.kept_bytes -= kept.body.as_ref().len();
             self.acknowledged += 1;
+            self.acknowledged_kind = Some(kept.kind);
             self.given = self.given.saturating_sub(1);
         }
         Ok(())

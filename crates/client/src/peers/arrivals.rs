@@ -162,13 +162,21 @@ pub(super) trait Arrivals: LinkHome {
                 }
             }
             Control::ForgetContext { context } => self.forget_context(peer, context, now),
-            Control::End { text } => self.peer_gone(peer, &text, Departure::Ended),
+            Control::End { text } => self.peer_ended(peer, &text, Departure::Ended),
             Control::Refuse { text, is_final } => {
                 let how = if is_final { Departure::Failed } else { Departure::Ended };
-                self.peer_gone(peer, &text, how);
+                self.peer_ended(peer, &text, how);
             }
         }
         Ok(())
+    }
+
+    /// A peer has said its last word. It has answered what it had received by then, as far as it could.
+    fn peer_ended(&mut self, peer: PeerId, text: &str, how: Departure) {
+        if let Some(link) = self.links_mut().get_mut(peer) {
+            link.has_ended = true;
+        }
+        self.peer_gone(peer, text, how);
     }
 
     /// A peer has workers with nothing to do, or has none any more: it gets tasks that tasks here submitted.

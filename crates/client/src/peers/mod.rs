@@ -22,6 +22,8 @@ mod guests;
 mod home;
 mod inside;
 mod intake;
+#[cfg(test)]
+mod last_words;
 mod link;
 mod links;
 mod meeting;

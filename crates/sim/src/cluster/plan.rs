@@ -15,6 +15,8 @@ use crate::random::Random;
 
 /// Beats have to find their way, or nothing else does: bytes that a link takes from one to the next.
 const BEAT_ROOM: u64 = 800;
+/// What a lease gives in vain costs a task nothing: no lease is shorter than a few ways to it and back.
+const TRIPS: u64 = 8;
 /// The large parts that a task needs have to come while a lease lasts: bytes that a link takes meanwhile, with those that
 /// come in vain.
 const BLOB_ROOM: u64 = 100_000;
@@ -101,7 +103,11 @@ impl ClusterPlan {
                 tasks_per_worker: 0,
                 expiry_ns,
                 beat_ns,
-                duration_ns: if has_end { random.below(100_000_000) } else { u64::MAX },
+                duration_ns: if has_end {
+                    TRIPS * way_ns + random.below(100_000_000)
+                } else {
+                    u64::MAX
+                },
                 memory: 0,
                 gpus: u32::MAX,
                 blob_limits: [u64::MAX; 2],

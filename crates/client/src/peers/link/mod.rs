@@ -64,6 +64,8 @@ pub struct Link {
     pub waits_for_room: bool,
     /// This side has said its last word.
     pub is_ending: bool,
+    /// The other end has said its last word: it takes nothing more.
+    pub has_ended: bool,
     /// Blobs that the other end is given.
     pub feeds: Feeds,
     /// Bytes of blobs that had to do with it.
@@ -127,6 +129,7 @@ impl Link {
             is_readable: true,
             waits_for_room: false,
             is_ending: false,
+            has_ended: false,
             feeds: Feeds::default(),
             traffic: BlobTraffic::default(),
             channel: Some(channel),

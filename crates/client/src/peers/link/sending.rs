@@ -121,16 +121,24 @@ impl Link {
         self.out.is_empty() && self.session.never_given().next().is_none()
     }
 
-    /// The tasks that no connection was given: the other end does not have them.
+    /// The tasks that the other end certainly does not have: those that no connection was given, and once it takes nothing
+    /// more those that it has not received, as it said with its last word.
     pub fn never_sent(&self) -> Vec<(TaskId, Attempt)> {
-        // A message whose beginning has left cannot be read from its end, and counts as sent.
-        let mut is_amid = self.given.1 == PIECE;
         let mut unsent = Vec::new();
-        for (kind, body) in self.session.never_given() {
+        // A message whose beginning is there cannot be read from its end, and counts as sent.
+        let mut is_amid = match self.has_ended {
+            true => self.session.acknowledged_kind() == Some(PIECE),
+            false => self.given.1 == PIECE,
+        };
+        let mut add = |(kind, body): (u8, &Vec<u8>)| {
             if !is_amid {
                 unsent.extend_from_slice(body);
             }
             is_amid &= kind == PIECE;
+        };
+        match self.has_ended {
+            true => self.session.unacknowledged().for_each(&mut add),
+            false => self.session.never_given().for_each(&mut add),
         }
         // What is not in chunks yet begins with the rest of that message.
         let rest = if is_amid { self.amid } else { 0 };
