@@ -11,6 +11,7 @@ from typing import Any
 
 from gristmill.bench import compare, config, plugins, run
 from gristmill.bench.errors import BenchError
+from gristmill.bench.figures import command as figures
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +38,11 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     )
     several.add_argument("--repeats", type=int, default=5, metavar="N", help="runs of each (5)")
     several.set_defaults(do=_compare, takes_fields=True, executor=None)
+    again = kinds.add_parser(
+        "reproduce", help="measure figures of papers again, and write a page of them"
+    )
+    figures.add_options(again)
+    again.set_defaults(do=lambda options, _: figures.reproduce(options), takes_fields=False)
     listed = kinds.add_parser(
         "list", help="name all plug-ins, their fields, and what each lacks here"
     )

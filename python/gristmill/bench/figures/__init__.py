@@ -1,0 +1,1 @@
+"""Figures of the papers, made again: measurements, pictures, a page, and whether what they say holds here."""

@@ -1,0 +1,103 @@
+"""The page of all figures: what each shows, its picture, its table, and whether the paper's relations hold here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gristmill.bench.figures import drawing
+from gristmill.bench.figures.catalogue import FIGURES
+from gristmill.bench.figures.data import Data, read
+from gristmill.bench.figures.figure import Figure, Relation
+from gristmill.bench.statistics import Median
+
+#: The page's file, beside the measurements of each figure.
+PAGE = "index.md"
+_HEAD = """# Results
+
+Figures of the papers that Gristmill builds on, measured again. What counts is the *relation* that a figure shows (who
+wins, which shape): numbers are those of the machine. Each can be made again with one command, which writes the
+measurements, the picture and this page:
+
+```sh
+pip install "gristmill[bench]" matplotlib
+gristmill bench reproduce all --folder docs/results
+```
+
+Values are medians of the runs, with 95 % confidence intervals where there are samples enough, the extremes otherwise.
+"""
+
+
+def write(folder: Path) -> Path:
+    """Writes the page of all figures that were measured into their folder, with their pictures."""
+    parts = [_HEAD]
+    for name, figure in FIGURES.items():
+        path = folder / f"{name}.json"
+        if path.exists():
+            data = read(path)
+            drawing.draw(data, figure.title, folder / f"{name}.svg")
+            parts.append(_section(name, figure, data))
+    page = folder / PAGE
+    page.write_text("\n".join(parts), encoding="utf-8")
+    return page
+
+
+def _section(name: str, figure: Figure, data: Data) -> str:
+    lines = [
+        f"## {figure.title}",
+        f"{figure.source}; `gristmill bench reproduce {name}`. {figure.about}",
+        "",
+        f"![{figure.title}]({name}.svg)",
+        "",
+        "| The paper's relation | here | measured |",
+        "|---|---|---|",
+        *(_row(relation, data) for relation in figure.relations),
+        "",
+        *(f"- {series} is missing: {why}" for series, why in data.missing.items()),
+        "",
+        f'??? note "Measurements, {data.upward}"',
+        *("    " + line for line in _table(data)),
+        "",
+        f"    {_where(data)}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _where(data: Data) -> str:
+    """The machine and its state."""
+    facts = data.environment
+    versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
+    return (
+        f"Measured {facts['day']} on {facts['cpu']}, {facts['cores_allowed']} cores, "
+        f"Python {facts['python'].split()[0]}, {versions}; load before: {facts['load_1_min']:.2f}."
+    )
+
+
+def _row(relation: Relation, data: Data) -> str:
+    try:
+        holds, numbers = relation.check(data)
+    except LookupError as error:
+        return f"| {relation.text} | not measured | {error.args[0]} |"
+    return f"| {relation.text} | {'holds' if holds else '**does not hold**'} | {numbers} |"
+
+
+def _table(data: Data) -> list[str]:
+    names = data.series()
+    medians = {name: data.of(name) for name in names}
+    lines = [f"| {data.across} | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+    for place in data.places():
+        cells = [_cell(medians[name].get(place)) for name in names]
+        at = place if isinstance(place, str) else f"{place:,g}"
+        lines.append(f"| {at} | {' | '.join(cells)} |")
+    return lines
+
+
+def _cell(one: Median | None) -> str:
+    if one is None:
+        return ""
+    return f"{_number(one.value)} ({_number(one.low)}-{_number(one.high)}; {one.samples})"
+
+
+def _number(value: float) -> str:
+    """Three digits that count, without powers of ten where they can be read without."""
+    return f"{value:,.0f}" if 100 <= value < 1e9 else f"{value:.3g}"

@@ -1,0 +1,75 @@
+"""Checks that many figures share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gristmill.bench.figures.data import Data, Place
+
+Check = Callable[[Data], tuple[bool, str]]
+
+
+def at_least(one: str, times: float, other: str, places: Sequence[Place]) -> Check:
+    """A series is so many times another, or more, at each of some places."""
+
+    def check(data: Data) -> tuple[bool, str]:
+        ratios = [data.at(one, place) / data.at(other, place) for place in places]
+        return min(ratios) >= times, _ratios(ratios)
+
+    return check
+
+
+def alike(one: str, other: str, factor: float, places: Sequence[Place]) -> Check:
+    """Two series differ by no more than a factor at each of some places."""
+
+    def check(data: Data) -> tuple[bool, str]:
+        ratios = [data.at(one, place) / data.at(other, place) for place in places]
+        return all(1 / factor <= ratio <= factor for ratio in ratios), _ratios(ratios)
+
+    return check
+
+
+def highest(one: str, places: Sequence[Place]) -> Check:
+    """No other series is above this one at any of some places."""
+
+    def check(data: Data) -> tuple[bool, str]:
+        others = [name for name in data.series() if name != one]
+        ratios = {
+            name: min(
+                data.at(one, place) / data.at(name, place)
+                for place in places
+                if place in data.of(name)
+            )
+            for name in others
+        }
+        if not ratios:
+            raise LookupError("nothing else was measured")
+        text = ", ".join(f"{ratio:.3g}x {name}" for name, ratio in ratios.items())
+        return min(ratios.values()) >= 1, f"at least {text}"
+
+    return check
+
+
+def grows(series: str, factor: float, first: Place, last: Place) -> Check:
+    """From one place to another a series grows by a factor or more."""
+
+    def check(data: Data) -> tuple[bool, str]:
+        ratio = data.at(series, last) / data.at(series, first)
+        return ratio >= factor, f"{ratio:.3g}x from {first} to {last}"
+
+    return check
+
+
+def every(*checks: Check) -> Check:
+    """All of them hold."""
+
+    def check(data: Data) -> tuple[bool, str]:
+        found = [one(data) for one in checks]
+        return all(holds for holds, _ in found), "; ".join(text for _, text in found)
+
+    return check
+
+
+def _ratios(ratios: Sequence[float]) -> str:
+    low, high = min(ratios), max(ratios)
+    return f"{low:.3g}x" if low == high else f"{low:.3g}x to {high:.3g}x"

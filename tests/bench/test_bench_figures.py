@@ -1,0 +1,121 @@
+"""Figures of papers are measured again, drawn, and their relations looked up in what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gristmill import _cli
+from gristmill.bench.figures import catalogue, page
+from gristmill.bench.figures.data import Data, read
+from gristmill.bench.figures.figure import Figure, Relation
+from gristmill.bench.figures.relations import alike, at_least, every, grows, highest
+from gristmill.bench.figures.session import Point, Summary
+from gristmill.bench.figures.throughput import bare
+
+
+def rates() -> Data:
+    """Two engines at two numbers of workers: one is ten times the other, and grows."""
+    data = Data("test", "workers", "tasks/s", missing={"third": "pip install third"})
+    for samples in ((90.0, 200.0), (110.0, 210.0), (100.0, 190.0)):
+        for workers, rate in zip((1, 2), samples, strict=True):
+            data.add("fast", workers, 10 * rate)
+            data.add("slow", workers, rate)
+    return data
+
+
+@pytest.mark.parametrize(
+    ("check", "holds", "numbers"),
+    [
+        (at_least("fast", 10, "slow", (1, 2)), True, "10x"),
+        (at_least("fast", 11, "slow", (1, 2)), False, "10x"),
+        (alike("fast", "slow", 10, (1,)), True, "10x"),
+        (alike("slow", "fast", 9, (1,)), False, "0.1x"),
+        (highest("fast", (1, 2)), True, "at least 10x slow"),
+        (highest("slow", (1,)), False, "at least 0.1x fast"),
+        (grows("slow", 2, 1, 2), True, "2x from 1 to 2"),
+        (
+            every(grows("slow", 2, 1, 2), grows("slow", 2.1, 1, 2)),
+            False,
+            "2x from 1 to 2; 2x from 1 to 2",
+        ),
+    ],
+)
+def test_a_relation_is_looked_up_in_medians(check: object, holds: bool, numbers: str) -> None:
+    assert callable(check)
+    assert check(rates()) == (holds, numbers)
+
+
+def test_a_relation_of_what_was_not_measured_is_neither_right_nor_wrong() -> None:
+    with pytest.raises(LookupError, match="third was not measured: pip install third"):
+        at_least("third", 1, "fast", (1,))(rates())
+    with pytest.raises(LookupError, match="fast at 7 was not measured"):
+        at_least("fast", 1, "slow", (7,))(rates())
+
+
+class Threads(Figure):
+    """Threads beside no executor, and one that there is not."""
+
+    key = "threads"
+    source = "Nobody, figure 0"
+    title = "Threads"
+    across = "tasks"
+    upward = "tasks"
+    relations = (
+        Relation("more are more", grows("threads", 2, 5, 10)),
+        Relation("they are not alike", at_least("threads", 2, "inline", (5,))),
+        Relation("another is better", highest("missing", (5,))),
+    )
+
+    def points(self) -> Iterator[Point]:
+        for tasks in (5, 10):
+            for name in ("threads", "inline", "missing"):
+                app = {"name": "synthetic", "tasks": tasks}
+                yield Point(name, tasks, bare(app, name, 1))
+
+    def value(self, summary: Summary) -> float:
+        return float(summary["tasks"])
+
+
+def test_reproduce_measures_draws_and_says_what_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    for where in (catalogue, page):
+        monkeypatch.setattr(where, "FIGURES", {"threads": Threads()})
+    command = ["bench", "reproduce", "threads", "--folder", str(tmp_path)]
+    assert _cli.main([*command, "--repeats", "2"]) == 0
+    data = read(tmp_path / "threads.json")
+    assert data.at("threads", 10) == 10
+    assert {len(cell.samples) for cell in data.cells} == {2}
+    assert "there is no executor" in data.missing["missing"]
+    written = (tmp_path / "index.md").read_text()
+    assert capsys.readouterr().out.strip() == str(tmp_path / "index.md")
+    for line in (
+        "| more are more | holds | 2x from 5 to 10 |",
+        "| they are not alike | **does not hold** | 1x |",
+        "| another is better | not measured | missing was not measured",
+        "| 10 | 10 (10-10; 2) | 10 (10-10; 2) |",
+    ):
+        assert line in written
+    picture = (tmp_path / "threads.svg").read_text()
+    assert "threads" in picture
+    assert _cli.main([*command, "--page-only"]) == 0
+    assert (tmp_path / "index.md").read_text() == written
+    assert (tmp_path / "threads.svg").read_text() == picture
+
+
+def test_what_cannot_be_reproduced_is_said_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _cli.main(["bench", "reproduce", "taps-99"]) == 2
+    assert "no figure 'taps-99'; there are: all, thesis-2.10" in capsys.readouterr().err
+    (tmp_path / "file").touch()
+    assert _cli.main(["bench", "reproduce", "all", "--folder", str(tmp_path / "file")]) == 2
+    assert "--folder" in capsys.readouterr().err
+    (tmp_path / "taps-4.json").write_text("[]")
+    command = ["bench", "reproduce", "taps-4", "--page-only", "--folder", str(tmp_path)]
+    assert _cli.main(command) == 2
+    assert "taps-4.json has no measurements" in capsys.readouterr().err
