@@ -61,6 +61,8 @@ __all__ = [
     "nested_wait",
     "nested_watch",
     "outlast_end",
+    "replay_costs",
+    "replay_graph",
     "run_agent",
     "serve",
     "show_to_collector",
@@ -379,6 +381,13 @@ def nested_submit(
 ) -> int: ...
 def nested_wait(is_done: Callable[[], bool], timeout: float | None) -> bool: ...
 def nested_watch(ticket: int) -> bool: ...
+def replay_costs() -> dict[str, float]: ...
+def replay_graph(
+    tasks: list[tuple[int, int, int, int, list[int]]],
+    cluster: tuple[int, int, int | None],
+    costs: dict[str, float],
+    seed: int,
+) -> dict[str, Any]: ...
 def serve(
     memory: tuple[int, int, int],
     slot: int,

@@ -21,6 +21,7 @@ mod nodes;
 mod object;
 mod parents;
 mod raw;
+mod replay;
 mod serve;
 mod setup_timer;
 mod steward;
@@ -97,6 +98,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<zygote::PyZygote>()?;
     image::add_to(module)?;
     module.add_class::<journal::PyJournal>()?;
+    replay::add_to(module)?;
     module.add_class::<journal::JournalEntries>()?;
     const SUBMIT_DOC: &std::ffi::CStr =
         c"submit($self, fn, /, *args, **kwargs)\n--\n\nRuns fn(*args, **kwargs) in a worker; gives its future.";

@@ -33,8 +33,10 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "worker",
             "client",
             "agent",
+            "replay",
         ],
     ),
+    ("replay", &["wire", "core"]),
     ("sim", &["sync", "wire", "core", "transport", "client", "agent"]),
     ("tidy", &[]),
 ];
