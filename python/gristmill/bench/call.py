@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import socket
 from collections.abc import Callable
 from os import getpid
@@ -21,6 +22,8 @@ class Answer(msgspec.Struct, gc=False):
     process: int
     #: Seconds since the epoch: it began, had its arguments, had its result, had put that away.
     times: tuple[float, float, float, float]
+    #: Bytes of the value, pickled; nobody has looked.
+    size: int | None = None
 
 
 def value_of(value: Any) -> Any:
@@ -55,9 +58,13 @@ class Passage:
 class Call:
     """A function as it is sent where something is noted or transformed."""
 
-    def __init__(self, function: Callable[..., Any], passage: Passage | None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], passage: Passage | None, sizes: bool = False
+    ) -> None:
         self._function = function
         self._passage = passage
+        #: Whether it is noted how large results are.
+        self._sizes = sizes
         self._arrived = value_of if passage is None else passage.arrive
         self.__name__ = getattr(function, "__name__", type(function).__name__)
         self.__qualname__ = getattr(function, "__qualname__", self.__name__)
@@ -76,12 +83,21 @@ class Call:
         ready = time()
         value = self._function(*args, **kwargs)
         returned = time()
+        size = _pickled_size(value) if self._sizes else None
         if self._passage is not None:
             value = self._passage.leave(value)
-        return Answer(value, _host, getpid(), (begun, ready, returned, time()))
+        return Answer(value, _host, getpid(), (begun, ready, returned, time()), size)
 
     def __reduce__(self) -> tuple[type[Call], tuple[Any, ...]]:
-        return Call, (self._function, self._passage)
+        return Call, (self._function, self._passage, self._sizes)
+
+
+def _pickled_size(value: Any) -> int | None:
+    """Bytes; none for what cannot be pickled without help, which an executor may send all the same."""
+    try:
+        return len(pickle.dumps(value, protocol=5))
+    except Exception:
+        return None
 
 
 _host = socket.gethostname()

@@ -38,3 +38,5 @@ class Ended(msgspec.Struct, gc=False):
     process: int = 0
     #: It began, had its arguments, had its result, had put that away.
     times: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    #: Bytes of what it returned, pickled; nobody has looked.
+    size: int | None = None

@@ -89,11 +89,14 @@ class Engine:
         filter: Filter | None = None,
         transformer: Transformer | None = None,
         records: Records | None = None,
+        sizes: bool = False,
     ) -> None:
         self._backend = backend
         #: How many workers the executor has.
         self.workers = workers
         self._records = records
+        #: Whether the records have the sizes of results.
+        self._sizes = sizes
         self._passage = Passage(filter, transformer) if transformer is not None else None
         self._arrived = value_of if self._passage is None else self._passage.arrive
         #: By function, so that executors that remember functions do.
@@ -122,7 +125,7 @@ class Engine:
             return task
         call = self._calls.get(function)
         if call is None:
-            call = self._calls[function] = Call(function, self._passage)
+            call = self._calls[function] = Call(function, self._passage, self._sizes)
         task.future = self._backend.submit(call, *args, **kwargs)
         if self._records is not None:
             self._note(call.__name__, task, self._records)
@@ -181,6 +184,7 @@ class Engine:
                     one.host,
                     one.process,
                     one.times,
+                    one.size,
                 )
             records.note(ended)
             self._unnoted.discard(number)

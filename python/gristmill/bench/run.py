@@ -106,6 +106,7 @@ def perform(benchmark: Benchmark, folder: Path) -> dict[str, Any]:
                 filter=benchmark.filter,
                 transformer=moved,
                 records=noted,
+                sizes=records is not None and records.sizes,
             )
             with _timed(phases, "run"):
                 result = app.run(engine, folder)

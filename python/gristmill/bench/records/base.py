@@ -15,6 +15,9 @@ class RecordsPlugin(Plugin):
 
     kind: ClassVar[Kind] = "records"
 
+    #: Whether the sizes of results are noted, which costs a pickling of each in its worker.
+    sizes: bool = False
+
     @abstractmethod
     def open(self, folder: Path) -> Records:
         """Makes its files in the folder of a run."""

@@ -64,14 +64,21 @@ class WfFormat(DocumentPlugin):
         begun = min((task.submitted for task in tasks), default=0.0)
         ended = max((task.received for task in tasks), default=begun)
         names = {task.number: _id(task) for task in tasks}
+        by_number = {task.number: task for task in tasks}
         specification = [
             {
                 "name": task.name,
                 "id": _id(task),
                 "parents": [names[one] for one in dict.fromkeys(task.parents) if one in names],
                 "children": children[task.number],
+                **_files(task, by_number),
             }
             for task in tasks
+        ]
+        files = [
+            {"id": _result(task), "sizeInBytes": task.size}
+            for task in tasks
+            if task.size is not None
         ]
         execution = {
             "makespanInSeconds": ended - begun,
@@ -81,7 +88,7 @@ class WfFormat(DocumentPlugin):
                     "id": _id(task),
                     "runtimeInSeconds": _seconds(task),
                     "coreCount": 1,
-                    "machine": task.host or platform.node(),
+                    "machines": [task.host or platform.node()],
                 }
                 for task in tasks
             ],
@@ -93,7 +100,7 @@ class WfFormat(DocumentPlugin):
             "schemaVersion": "1.5",
             "runtimeSystem": {"name": "gristmill", "version": gristmill.__version__},
             "workflow": {
-                "specification": {"tasks": specification},
+                "specification": {"tasks": specification} | ({"files": files} if files else {}),
                 "execution": execution,
             },
         }
@@ -159,6 +166,19 @@ def _seconds(task: Ended) -> float:
 
 def _error(task: Ended) -> str | None:
     return None if task.error is None else f"{task.error.type}: {task.error.message}"
+
+
+def _files(task: Ended, by_number: dict[int, Ended]) -> dict[str, list[str]]:
+    """Results as files, where their sizes are known: what it was given, and what it has returned."""
+    parents = [by_number[one] for one in dict.fromkeys(task.parents) if one in by_number]
+    given = [_result(one) for one in parents if one.size is not None]
+    returned = [_result(task)] if task.size is not None else []
+    lists = {"inputFiles": given, "outputFiles": returned}
+    return {name: files for name, files in lists.items() if files}
+
+
+def _result(task: Ended) -> str:
+    return f"{_id(task)}.result"
 
 
 def _id(task: Ended) -> str:

@@ -33,7 +33,7 @@ class Execution(msgspec.Struct, gc=False):
     result_transform_end_time: float
 
 
-class Record(msgspec.Struct, gc=False):
+class Record(msgspec.Struct, gc=False, omit_defaults=True):
     """A task."""
 
     task_id: str
@@ -44,6 +44,8 @@ class Record(msgspec.Struct, gc=False):
     success: bool
     exception: Failure | None
     execution: Execution | None
+    #: Bytes of what it returned, pickled; nobody has looked.
+    result_size: int | None = None
 
 
 class JsonLines(RecordsPlugin):
@@ -96,4 +98,5 @@ def _record(task: Ended) -> Record:
         task.error is None,
         task.error,
         execution,
+        task.size,
     )
