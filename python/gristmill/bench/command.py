@@ -12,6 +12,7 @@ from typing import Any
 from gristmill.bench import compare, config, plugins, run
 from gristmill.bench.errors import BenchError
 from gristmill.bench.figures import command as figures
+from gristmill.bench.replay import command as replay
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +44,15 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     )
     figures.add_options(again)
     again.set_defaults(do=lambda options, _: figures.reproduce(options), takes_fields=False)
+    recorded = kinds.add_parser(
+        "replay",
+        help="run a recorded run again, on an executor or simulated on other nodes",
+        description="Fields of the application replay and costs of the simulation can be set: --app.scale 0.1, "
+        "--cost.hop_ns 5000.",
+    )
+    replay.add_arguments(recorded)
+    _add_names(recorded, [kind for kind in plugins.KINDS if kind != "app"])
+    recorded.set_defaults(do=_replay, takes_fields=True, app="replay", files=[])
     listed = kinds.add_parser(
         "list", help="name all plug-ins, their fields, and what each lacks here"
     )
@@ -53,6 +63,10 @@ def _add_choices(parser: argparse.ArgumentParser, kinds: Iterable[plugins.Kind])
     """Files, and the plug-ins of some kinds."""
     about = "TOML; later files count more"
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help=about)
+    _add_names(parser, kinds)
+
+
+def _add_names(parser: argparse.ArgumentParser, kinds: Iterable[plugins.Kind]) -> None:
     for kind in kinds:
         parser.add_argument(
             f"--{kind}", metavar="NAME", help=f"the {kind}: see gristmill bench list"
@@ -90,11 +104,22 @@ def _compare(options: argparse.Namespace, words: list[str]) -> int:
     return 0 if all("error" not in one for runs in found.values() for one in runs) else 1
 
 
+def _replay(options: argparse.Namespace, words: list[str]) -> int:
+    if replay.is_simulated(options):
+        options.app = None
+        return replay.simulate(options, fields_of(words))
+    words = [*words, "--app.record", str(options.record)]
+    return _run(options, words)
+
+
 def _run(options: argparse.Namespace, words: list[str]) -> int:
     folder = run.start(config.resolve(_tables(options, words)))
     found = run.summary(folder)
     seconds = ", ".join(f"{name} {value:.3f} s" for name, value in found["seconds"].items())
     print(f"{found['app']} on {found['executor']}: {found['result']}")
+    for figure, value in found["figures"].items():
+        quantity, _, unit = figure.rpartition("_")
+        print(f"{quantity} {value:.4g} {unit}")
     print(f"{found['tasks']} tasks, {found['tasks_per_second']:,.0f}/s; {seconds}")
     print(folder)
     return 0

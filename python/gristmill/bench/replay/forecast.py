@@ -1,0 +1,117 @@
+"""Recorded runs in virtual time: the scheduler decides as it does, on as many nodes as one likes.
+
+What decides is what decides in an engine; workers, links and threads cost what ``costs`` says (``crates/replay``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gristmill import _native
+from gristmill.bench.apps.replay import Replay
+from gristmill.bench.errors import BenchError
+
+_NS = 1e9
+
+
+class Cluster(BaseModel):
+    """Where a recording is run: on nodes, or by workers of the program itself."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    #: None: the workers are the program's own.
+    nodes: Annotated[int, Field(ge=1, le=65_535)] | None = None
+    #: Of each node.
+    workers: Annotated[int, Field(ge=1, le=65_535)]
+    #: That the program shares with workers of its own; enough for all, if not given.
+    cores: Annotated[int, Field(ge=1, le=65_535)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 1
+
+    @property
+    def worker_count(self) -> int:
+        """Workers of all nodes."""
+        return self.workers * (self.nodes or 1)
+
+
+def costs(changed: Mapping[str, Any]) -> dict[str, float]:
+    """What each step takes, by name: the defaults, but for what is named; ``BenchError``: there is no such cost."""
+    known = _native.replay_costs()
+    for name, value in changed.items():
+        if name not in known:
+            raise BenchError(f"there is no cost.{name}; there are: {', '.join(known)}")
+        try:
+            known[name] = float(value)
+        except (TypeError, ValueError) as error:
+            raise BenchError(f"cost.{name}: {value!r} is no number") from error
+    return known
+
+
+def forecast(app: Replay, cluster: Cluster, costs: Mapping[str, float]) -> dict[str, Any]:
+    """Runs it; gives all figures, in seconds and bytes. ``BenchError``: a cost or the graph is out of bounds."""
+    recording = app.recording
+    functions: dict[str, int] = {}
+    is_timed = app.arrivals == "recorded"
+    tasks = [
+        (
+            round(task.seconds * app.scale * _NS),
+            round(task.submitted * app.scale * _NS) if is_timed else 0,
+            round(task.size * app.size_scale),
+            functions.setdefault(task.function, len(functions)),
+            list(task.parents),
+        )
+        for task in recording.tasks
+    ]
+    place = (cluster.nodes or 0, cluster.workers, cluster.cores)
+    try:
+        found = _native.replay_graph(tasks, place, dict(costs), cluster.seed)
+    except OverflowError as error:
+        raise BenchError(
+            f"{recording.source}: times or sizes are beyond what is counted"
+        ) from error
+    except (ValueError, RuntimeError) as error:
+        raise BenchError(f"{recording.source}: {error}") from error
+    seconds = {
+        f"{name.removesuffix('_ns')}_s": value / _NS
+        for name, value in found.items()
+        if name.endswith("_ns")
+    }
+    rest = {name: value for name, value in found.items() if not name.endswith("_ns")}
+    makespan = seconds["makespan_s"]
+    return {
+        "tasks": len(tasks),
+        **cluster.model_dump(),
+        **seconds,
+        "utilisation": seconds["work_s"] / (makespan * cluster.worker_count) if makespan else 1.0,
+        "recorded_s": None if recording.makespan is None else recording.makespan * app.scale,
+        **rest,
+        "costs": dict(costs),
+    }
+
+
+def text(found: Mapping[str, Any]) -> str:
+    """The figures in a few lines."""
+    nodes, workers = found["nodes"], found["workers"]
+    where = f"{workers:,} workers" if nodes is None else f"{nodes:,} nodes of {workers:,} workers"
+    recorded = found["recorded_s"]
+    beside = f"recorded {recorded:.4g} s, " if recorded is not None else ""
+    counts = sorted(found["tasks_of_nodes"])
+    lines = [
+        f"{found['tasks']:,} tasks on {where}, simulated (seed {found['seed']})",
+        f"makespan {found['makespan_s']:.4g} s: {beside}bound {found['bound_s']:.4g} s, "
+        f"critical path {found['critical_path_s']:.4g} s, work {found['work_s']:.4g} s",
+        f"workers are used {found['utilisation']:.1%} of the time",
+        f"tasks that could run wait {found['wait_mean_s']:.3g} s: median {found['wait_p50_s']:.3g} s, "
+        f"99 % {found['wait_p99_s']:.3g} s, longest {found['wait_max_s']:.3g} s",
+    ]
+    if nodes is not None:
+        idle = sum(count == 0 for count in counts)
+        lines += [
+            f"tasks of a node: {counts[0]:,} to {counts[-1]:,}, median {median(counts):,.0f}; "
+            f"{idle:,} nodes had none; {found['given_back']:,} were moved to another node",
+            f"bytes to nodes {found['bytes_sent']:,}, from nodes {found['bytes_received']:,}",
+        ]
+    return "\n".join(lines)
