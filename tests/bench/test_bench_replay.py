@@ -203,3 +203,14 @@ def test_a_forecast_is_a_function_of_its_seed(
         said.append(json.loads(capsys.readouterr().out))
     assert said[0] == said[1]
     assert said[0]["makespan_s"] != said[2]["makespan_s"]
+
+
+def test_a_run_is_forecast_at_its_own_scale_as_what_it_took_on_an_idle_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--app", "stencil", "--app.width", "4", "--app.steps", "5", "--app.busy-us", "10000"]
+    words += ["--executor", "gristmill", "--run.warmup", "10", "--run.folder", str(tmp_path)]
+    assert main(["bench", "run", *words]) == 0
+    found = simulate(Path(capsys.readouterr().out.splitlines()[-1]), None, 2)
+    # Whatever else the machine does makes the run longer, and not its forecast.
+    assert 0.1 <= found["bound_s"] <= found["makespan_s"] <= 1.02 * found["recorded_s"]
