@@ -13,6 +13,7 @@ from string import Template
 
 import numpy as np
 
+from gristmill import _page
 from gristmill.screen import charts
 from gristmill.screen.ranking import Card, Outcome
 from gristmill.screen.score import FINGERPRINT_RADIUS, FINGERPRINT_SIZE
@@ -159,6 +160,7 @@ def html(found: Findings, design: str = "") -> str:
     template = resources.files("gristmill.screen").joinpath("page.html").read_text("utf-8")
     first = found.surrogates[0]
     return Template(template).substitute(
+        style=_page.style(),
         summary=escape(_counted(found)),
         figures=_figures(found),
         ranking_note=escape(
