@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gristmill._trace import COMPONENTS, Sample, table
+from gristmill._profile.tags import COMPONENTS, Recorded, decades, hops, table
+from gristmill._trace import Sample
 
 PROGRAM = """
 import sys
@@ -47,9 +48,72 @@ def test_a_missing_program_is_named() -> None:
 def test_a_table_shares_out_the_whole_time() -> None:
     tags = {"submitted": 0, "written": 1_000, "claimed": 2_000, "started": 3_000}
     tags |= {"ended": 8_000, "published": 8_000, "drained": 10_000}
-    lines = table(1, [tags])
-    assert lines[5].split()[-3:] == ["5.00", "5.00", "50.0%"]
-    assert sum(float(line.split()[-1].rstrip("%")) for line in lines[2:]) == pytest.approx(100)
+    lines = table(Recorded(1, [tags], [], {}))
+    assert lines[5].split()[-4:] == ["5.00", "5.00", "5.00", "50.0%"]
+    shares = [float(line.split()[-1].rstrip("%")) for line in lines if line.endswith("%")]
+    assert sum(shares) == pytest.approx(100)
+
+
+def test_a_plot_reaches_from_the_median_to_the_95th_percentile() -> None:
+    base = dict.fromkeys(("written", "claimed", "started", "ended", "published"), 1_000)
+    tags = [
+        {"submitted": 0, **base, "drained": 1_000 + (1_000_000 if place > 90 else 10_000)}
+        for place in range(100)
+    ]
+    found = hops(tags)
+    assert [found[-1].median, found[-1].p95] == [10_000, 1_000_000]
+    assert decades(found) == (3, 6)
+    *_, axis, waits, _, _, _, _, ring = table(Recorded(100, tags, [], {}))
+    assert axis.split()[-8:] == ["1", "us", "10", "us", "100", "us", "1", "ms"]
+    assert ring.rindex("|") - ring.rindex("o") == 20
+    assert waits.endswith("o         .         .         .")
+
+
+def test_what_was_recorded_is_shown_again_without_the_program(tmp_path: Path) -> None:
+    program, file, page = tmp_path / "program.py", tmp_path / "tags.jsonl", tmp_path / "page.html"
+    program.write_text(PROGRAM)
+    first = trace("--record", str(file), str(program), "word")
+    program.unlink()
+    again = trace("--html", str(page), str(file))
+    assert (again.returncode, again.stderr) == (0, "")
+    assert again.stdout == first.stderr
+    assert "ring to the client" in page.read_text()
+    assert f"gristmill trace --record {file} {program} word" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"kind": "gristmill tags", "version": 7, "count": 1, "command": []}\n', "version 7"),
+        (
+            '{"kind": "gristmill tags", "version": 1, "count": 1, "command": []}\n{}\n',
+            "without all",
+        ),
+        ('{"kind": "gristmill tags", "version": 1, "count": 1', "damaged"),
+    ],
+)
+def test_a_damaged_record_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "tags.jsonl"
+    file.write_text(text)
+    done = trace(str(file))
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_calls_of_parsl_programs_are_seen(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import gristmill as parsl\nfrom gristmill.parsl import GristmillExecutor\n"
+        "@parsl.python_app\n"
+        "def twice(number): return 2 * number\n"
+        "if __name__ == '__main__':\n"
+        "    with parsl.load(parsl.Config(executors=[GristmillExecutor(max_workers=1)])):\n"
+        "        print(sum(future.result() for future in [twice(one) for one in range(9)]))\n"
+    )
+    done = trace(str(program))
+    assert (done.stdout, done.returncode) == ("72\n", 0), done.stderr
+    assert "9 tasks, 9 of them looked at" in done.stderr
 
 
 def test_a_sample_is_bounded_and_reaches_late_tasks() -> None:

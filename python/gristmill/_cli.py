@@ -64,10 +64,17 @@ def _without_fields(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _trace(parser: argparse.ArgumentParser) -> Run:
+    from pathlib import Path
+
     parser.add_argument(
         "--sample", type=int, default=10_000, metavar="N", help="tasks to look at (10,000)"
     )
-    parser.add_argument("program", help="the Python file to run")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="write their tags there")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a report there")
+    parser.add_argument(
+        "program",
+        help="a Python file, a command that is one, -- -m MODULE, or what --record has written",
+    )
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
 
     def run(options: argparse.Namespace, _rest: list[str]) -> int:
@@ -75,9 +82,17 @@ def _trace(parser: argparse.ArgumentParser) -> Run:
             parser.error("--sample must be at least 1")
         from gristmill import _trace
 
-        return _trace.run(options.program, options.arguments, options.sample)
+        words = [options.program, *options.arguments]
+        return _trace.run(words, options.sample, options.record, options.html)
 
     return run
+
+
+def _profile(parser: argparse.ArgumentParser) -> Run:
+    from gristmill._profile import command
+
+    command.add_arguments(parser)
+    return lambda options, _rest: command.run(parser, options)
 
 
 def _node(parser: argparse.ArgumentParser) -> Run:
@@ -146,6 +161,7 @@ def _lacks_bench() -> int:
 #: What prepares the parser of each command, and what the command is for.
 _COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], Run], str]] = {
     "trace": (_trace, "run a program and show where the time of its tasks goes"),
+    "profile": (_profile, "run a program and show where the time of all its threads goes"),
     "node": (_node, "offer this node's workers to a client"),
     "key": (_key, "make the keys of a client and its nodes"),
     "top": (_top, "show what programs with nodes are doing"),

@@ -31,7 +31,12 @@ def adopt_orphans() -> None:
 def die_with_parent() -> None:
     """Has this process end, by a signal that it can answer, when its parent does."""
     signal.signal(signal.SIGTERM, lambda _signal, _frame: sys.exit(128 + signal.SIGTERM))
-    _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    end_with_parent(signal.SIGTERM)
+
+
+def end_with_parent(number: signal.Signals) -> None:
+    """Has the kernel send this process a signal when its parent ends, whatever program it becomes until then."""
+    _prctl(PR_SET_PDEATHSIG, number)
 
 
 def _prctl(option: int, value: int) -> None:

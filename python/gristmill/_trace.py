@@ -6,25 +6,16 @@ stamps each task as it enters and leaves every component.
 
 from __future__ import annotations
 
-import os
 import random
-import runpy
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from functools import wraps
+from pathlib import Path
+from typing import Any, TextIO
 
 from gristmill import _executor, _native
-
-#: From which tag to which, and what happens in between.
-COMPONENTS = (
-    ("submitted", "written", "client: waits for a place"),
-    ("written", "claimed", "ring to the worker"),
-    ("claimed", "started", "worker: reads the record"),
-    ("started", "ended", "worker: arguments, function, result"),
-    ("ended", "published", "worker: publishes the answer"),
-    ("published", "drained", "ring to the client"),
-)
+from gristmill._profile import program, tags
 
 
 class Sample:
@@ -52,46 +43,56 @@ class Sample:
     def tags(self) -> list[dict[str, Any]]:
         """The tags of those that have run."""
         found = (future.tags() for future in self.futures if future.done())
-        return [tags for tags in found if "drained" in tags and "started" in tags]
+        return [one for one in found if "drained" in one and "started" in one]
 
 
-def run(program: str, arguments: Sequence[str], size: int) -> int:
-    """Runs a program with its tasks sampled and prints the table on standard error; gives its exit status."""
-    if not os.path.exists(program):
-        print(f"gristmill trace: there is no file {program}", file=sys.stderr)
+def run(words: Sequence[str], size: int, record: Path | None, html: Path | None) -> int:
+    """Runs a program with its tasks sampled and prints where their time went; gives its exit status.
+
+    :param words: a program with its arguments, or a file that an earlier run has recorded.
+    :param record: where the tags are written, for later.
+    :param html: where a report is written.
+    """
+    try:
+        if len(words) == 1 and tags.is_recorded(Path(words[0])):
+            _show(tags.read(Path(words[0])), None, html, sys.stdout)
+            return 0
+        found = program.find(words)
+    except (program.NoProgram, tags.NoTags) as error:
+        print(f"gristmill trace: {error}", file=sys.stderr)
+        return 2
+    if (place := _no_place(record, html)) is not None:
+        print(f"gristmill trace: there is no folder {place}", file=sys.stderr)
         return 2
     sample = Sample(size)
-    _watch_submissions(sample)
-    sys.argv = [program, *arguments]
-    sys.path[0] = os.path.dirname(os.path.abspath(program))
-    status = 0
+    watch_submissions(sample)
+    # The program has arguments of its own.
+    command = ["gristmill", *sys.argv[1:]]
     try:
-        runpy.run_path(program, run_name="__main__")
-    except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        program.run(found)
     finally:
-        print("\n".join(table(sample.count, sample.tags())), file=sys.stderr)
-    return status
+        recorded = tags.Recorded(sample.count, sample.tags(), command, tags.machine())
+        _show(recorded, record, html, sys.stderr)
+    return 0
 
 
-def table(count: int, tags: Sequence[dict[str, int]]) -> list[str]:
-    """The lines of the table: per component the median, the 99th percentile and the share of all time."""
-    if not tags:
-        return [f"{count:,} tasks were submitted and none of those looked at has run"]
-    totals = [sorted(tag[end] - tag[start] for tag in tags) for start, end, _ in COMPONENTS]
-    whole = sum(map(sum, totals)) or 1
-    lines = [
-        f"{count:,} tasks, {len(tags):,} of them looked at",
-        f"{'component':<37}{'median us':>11}{'p99 us':>11}{'share':>8}",
-    ]
-    for (_, _, name), times in zip(COMPONENTS, totals, strict=True):
-        median, high = times[len(times) // 2], times[min(len(times) - 1, len(times) * 99 // 100)]
-        share = 100 * sum(times) / whole
-        lines.append(f"{name:<37}{median / 1e3:>11,.2f}{high / 1e3:>11,.2f}{share:>7.1f}%")
-    return lines
+def _no_place(*files: Path | None) -> Path | None:
+    """The folder that is not there, of those that files are to be written to."""
+    folders = (file.absolute().parent for file in files if file is not None)
+    return next((folder for folder in folders if not folder.is_dir()), None)
 
 
-def _watch_submissions(sample: Sample) -> None:
+def _show(recorded: tags.Recorded, record: Path | None, html: Path | None, file: TextIO) -> None:
+    print("\n".join(tags.table(recorded)), file=file)
+    if record is not None:
+        tags.write(record, recorded)
+    if html is not None:
+        from gristmill._profile import report
+
+        html.write_text(report.of_tags(recorded), encoding="utf-8")
+
+
+def watch_submissions(sample: Sample) -> None:
     """Lets every submission of this process offer its future; a map becomes submissions with a window."""
     submit = _native.Engine.submit
 
@@ -121,3 +122,20 @@ def _watch_submissions(sample: Sample) -> None:
 
     _executor.Executor.submit = submit_and_offer  # type: ignore[method-assign]
     _executor.Executor._start_map = start_map  # type: ignore[method-assign,assignment]
+    _watch_lanes(sample)
+
+
+def _watch_lanes(sample: Sample) -> None:
+    """Lets plain calls of Parsl programs offer theirs: they go past the executor."""
+    from gristmill.parsl import lanes
+
+    submit = lanes.Lane.submit
+
+    @wraps(submit)
+    def submit_and_offer(self: lanes.Lane, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        future = submit(self, args, kwargs)
+        if future is not None:
+            sample.offer(future)
+        return future
+
+    lanes.Lane.submit = submit_and_offer  # type: ignore[method-assign]

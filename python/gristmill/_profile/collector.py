@@ -1,0 +1,80 @@
+"""What the collector of garbage costs a whole run: with it and without it, in turns.
+
+Source of the idea: "Towards Fine-grained Parallelism in Parallel and Distributed Python Libraries", figure 9, right.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from statistics import median
+from time import perf_counter
+from typing import NamedTuple
+
+
+class CannotCompare(Exception):
+    """A run of a comparison failed; the text says which."""
+
+
+class Runs(NamedTuple):
+    """Seconds of runs: the median, the shortest, the longest."""
+
+    value: float
+    low: float
+    high: float
+    samples: int
+
+
+class Comparison(NamedTuple):
+    """Seconds of whole runs."""
+
+    collecting: Runs
+    not_collecting: Runs
+
+    @property
+    def ratio(self) -> float:
+        """The time without the collector as a part of that with it."""
+        return self.not_collecting.value / self.collecting.value
+
+    def text(self) -> str:
+        """A line about it."""
+        on, off = self.collecting, self.not_collecting
+        return (
+            f"whole runs: {on.value:.3f} s with the collector ({on.low:.3f} to {on.high:.3f}),"
+            f" {off.value:.3f} s without ({off.low:.3f} to {off.high:.3f}),"
+            f" {on.samples} of each in turns: {self.ratio:.3f}"
+        )
+
+
+def compare(program: Sequence[str], repeats: int) -> Comparison:
+    """Runs a program that was found so often with its collector and without, with nothing to read and its output lost.
+
+    :raises CannotCompare: a run did not end with 0.
+    """
+    samples: dict[bool, list[float]] = {True: [], False: []}
+    for _ in range(repeats):
+        for collects, seconds in samples.items():
+            orders = {"ready": None, "go": None, "notes": None, "sample": 0, "collects": collects}
+            command = [sys.executable, "-m", "gristmill._profile.program", json.dumps(orders)]
+            begun = perf_counter()
+            done = subprocess.run(
+                [*command, *program],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                check=False,
+            )
+            seconds.append(perf_counter() - begun)
+            if done.returncode != 0:
+                said = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+                state = "with" if collects else "without"
+                raise CannotCompare(
+                    f"a run {state} the collector ended with {done.returncode}: {' '.join(said)}"
+                )
+    return Comparison(*(_runs(samples[collects]) for collects in (True, False)))
+
+
+def _runs(seconds: Sequence[float]) -> Runs:
+    return Runs(median(seconds), min(seconds), max(seconds), len(seconds))

@@ -1,0 +1,172 @@
+"""Where the time of tasks goes, from their tags: by component, and by hop between two of them.
+
+Source of the idea: "Towards Fine-grained Parallelism in Parallel and Distributed Python Libraries", figure 3, which
+shows the average time in each component and channel on a logarithmic axis. Here it is the median and the 95th
+percentile: averages of times are those of a few late tasks.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gristmill
+from gristmill import _machine, _resources
+
+#: From which tag to which, and what happens in between.
+COMPONENTS = (
+    ("submitted", "written", "client: waits for a place"),
+    ("written", "claimed", "ring to the worker"),
+    ("claimed", "started", "worker: reads the record"),
+    ("started", "ended", "worker: arguments, function, result"),
+    ("ended", "published", "worker: publishes the answer"),
+    ("published", "drained", "ring to the client"),
+)
+#: What the first line of a file of tags has, with the version of what follows.
+_KIND, _VERSION = "gristmill tags", 1
+#: Columns of a plot in the terminal, for each power of ten.
+_DECADE = 10
+
+
+class Recorded(NamedTuple):
+    """The tags of a run."""
+
+    #: How many tasks were submitted, sampled or not.
+    submitted: int
+    tags: list[dict[str, Any]]
+    command: list[str]
+    #: What it ran on, in words.
+    machine: dict[str, str]
+
+
+class Hop(NamedTuple):
+    """The time of tasks between two tags, nanoseconds."""
+
+    name: str
+    median: int
+    p95: int
+    mean: float
+    #: Of all time of all tasks.
+    share: float
+
+
+class NoTags(Exception):
+    """A file has no tags; the text says why."""
+
+
+def machine() -> dict[str, str]:
+    """This machine, system and interpreter, as reports show them."""
+    facts = _machine.facts()
+    cores = f"{facts['cores_allowed']} of {facts['cores_online']} cores"
+    return {
+        "Machine": f"{facts['cpu']}, {cores}, {_resources.memory_of_machine() / 2**30:.1f} GiB",
+        "Kernel": str(facts["kernel"]),
+        "Python": str(facts["python"]),
+        "Gristmill": gristmill.__version__,
+    }
+
+
+def hops(tags: Sequence[dict[str, Any]]) -> list[Hop]:
+    """The time of each component and hop; nothing, if no task has run."""
+    if not tags:
+        return []
+    totals = [sorted(tag[end] - tag[start] for tag in tags) for start, end, _ in COMPONENTS]
+    whole = sum(map(sum, totals)) or 1
+    return [
+        Hop(
+            name,
+            times[len(times) // 2],
+            times[min(len(times) - 1, len(times) * 95 // 100)],
+            sum(times) / len(times),
+            sum(times) / whole,
+        )
+        for (_, _, name), times in zip(COMPONENTS, totals, strict=True)
+    ]
+
+
+def table(recorded: Recorded) -> list[str]:
+    """The lines of the table and of the plot, for a terminal."""
+    found = hops(recorded.tags)
+    if not found:
+        return [f"{recorded.submitted:,} tasks were submitted and none of those looked at has run"]
+    lines = [
+        f"{recorded.submitted:,} tasks, {len(recorded.tags):,} of them looked at",
+        f"{'component':<37}{'median us':>11}{'p95 us':>11}{'mean us':>11}{'share':>8}",
+    ]
+    for hop in found:
+        figures = (hop.median / 1e3, hop.p95 / 1e3, hop.mean / 1e3)
+        numbers = "".join(f"{figure:>11,.2f}" for figure in figures)
+        lines.append(f"{hop.name:<37}{numbers}{100 * hop.share:>7.1f}%")
+    return [*lines, "", *_plot(found)]
+
+
+def decades(found: Sequence[Hop]) -> tuple[int, int]:
+    """The powers of ten that an axis has to reach from and to, of nanoseconds; at least one between them."""
+    times = [time for hop in found for time in (hop.median, hop.p95) if time > 0]
+    low = math.floor(math.log10(min(times, default=1)))
+    return low, max(low + 1, math.ceil(math.log10(max(times, default=10))))
+
+
+def label(power: int) -> str:
+    """A power of ten of nanoseconds, as axes have it."""
+    unit, rest = divmod(power, 3)
+    return f"{10**rest} {('ns', 'us', 'ms', 's', 'ks', 'Ms')[min(unit, 5)]}"
+
+
+def _plot(found: Sequence[Hop]) -> list[str]:
+    """From the median, ``o``, to the 95th percentile, ``|``, on a logarithmic axis."""
+    low, high = decades(found)
+    width = (high - low) * _DECADE + 1
+    axis = "".join(f"{label(power):<{_DECADE}}" for power in range(low, high + 1))
+    lines = [f"{'median o to p95 |':<37}  {axis}".rstrip()]
+    for hop in found:
+        cells = ["." if place % _DECADE == 0 else " " for place in range(width)]
+        first, last = (
+            round((math.log10(max(time, 1)) - low) * _DECADE) if time > 0 else -1
+            for time in (hop.median, hop.p95)
+        )
+        if last >= 0:
+            for place in range(max(first, 0), last):
+                cells[place] = "-"
+            cells[last] = "|"
+        if first >= 0:
+            cells[first] = "o"
+        lines.append(f"{hop.name:<37}  {''.join(cells)}".rstrip())
+    return lines
+
+
+def write(file: Path, recorded: Recorded) -> None:
+    """Writes a line of JSON about the run, and one for each task that was looked at."""
+    head: dict[str, Any] = {"kind": _KIND, "version": _VERSION}
+    head |= {"count": recorded.submitted, "command": recorded.command}
+    lines = [head | {"machine": recorded.machine}, *recorded.tags]
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+
+
+def is_recorded(file: Path) -> bool:
+    """Whether a file begins as those do that ``write`` makes."""
+    try:
+        with file.open("rb") as opened:
+            return opened.read(len(_KIND) + 12).startswith(b'{"kind": "%s"' % _KIND.encode())
+    except OSError:
+        return False
+
+
+def read(file: Path) -> Recorded:
+    """What ``write`` wrote.
+
+    :raises NoTags: it is another version's, or damaged.
+    """
+    try:
+        head, *lines = (json.loads(line) for line in file.read_text("utf-8").splitlines())
+        if head["version"] != _VERSION:
+            raise NoTags(f"{file} is of version {head['version']}; this is {_VERSION}")
+        needed = {name for start, end, _ in COMPONENTS for name in (start, end)}
+        if not all(needed <= line.keys() for line in lines):
+            raise NoTags(f"{file} has tasks without all tags")
+        return Recorded(head["count"], lines, head["command"], head["machine"])
+    except (ValueError, KeyError, AttributeError) as error:
+        raise NoTags(f"{file} is damaged: {error}") from error
