@@ -1,0 +1,120 @@
+"""Records as a table in a file of Parquet, which pandas, DuckDB, Polars and others read: the fields of TaPS in columns.
+
+What is nested in lines of JSON is flat here, and typed: numbers of tasks are integers, columns of what a task did are
+null where it failed, and those of its exception where it did not. Libraries that read Parquet are many, and the format
+is intricate, so that Apache's own writes it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from threading import Lock
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+import gristmill
+from gristmill.bench.ended import Ended
+from gristmill.bench.interfaces import Records
+from gristmill.bench.records.base import RecordsPlugin
+
+#: Columns with their types, as pyarrow names them; seconds since the epoch. Lists are of the type behind the colon.
+COLUMNS: tuple[tuple[str, str], ...] = (
+    ("task_id", "int64"),
+    ("name", "dictionary"),
+    ("parent_task_ids", "list:int64"),
+    ("submit_time", "float64"),
+    ("received_time", "float64"),
+    ("success", "bool_"),
+    ("exception_type", "dictionary"),
+    ("exception_message", "string"),
+    ("exception_traceback", "string"),
+    ("hostname", "dictionary"),
+    ("process", "int64"),
+    ("execution_start_time", "float64"),
+    ("execution_end_time", "float64"),
+    ("task_start_time", "float64"),
+    ("task_end_time", "float64"),
+    ("input_transform_start_time", "float64"),
+    ("input_transform_end_time", "float64"),
+    ("result_transform_start_time", "float64"),
+    ("result_transform_end_time", "float64"),
+    ("result_size", "int64"),
+)
+_OF_EXCEPTION, _OF_EXECUTION = 3, 11
+
+
+class Parquet(RecordsPlugin):
+    """A table of Parquet with a row for each task that has ended: for pandas, DuckDB and others."""
+
+    needs: ClassVar[tuple[str, ...]] = ("pyarrow",)
+
+    file: str = "tasks.parquet"
+    #: Rows that are kept before they are written, as one group: what is written in between is measured with the tasks.
+    group: Annotated[int, Field(ge=1)] = 100_000
+    compression: Literal["none", "snappy", "gzip", "zstd", "lz4"] = "zstd"
+
+    def open(self, folder: Path) -> Records:
+        """Makes the file. It can be read once it is closed: what it has of groups is written last."""
+        return _Table(folder / self.file, self)
+
+
+class _Table:
+    def __init__(self, path: Path, plugin: Parquet) -> None:
+        self._arrow = importlib.import_module("pyarrow")
+        self._schema = self._arrow.schema(
+            [self._arrow.field(name, self._type(kind)) for name, kind in COLUMNS],
+            metadata={"created_by": f"gristmill bench {gristmill.__version__}"},
+        )
+        self._writer = importlib.import_module("pyarrow.parquet").ParquetWriter(
+            path, self._schema, compression=plugin.compression
+        )
+        self._group = plugin.group
+        self._lock = Lock()
+        self._kept: list[Ended] = []
+
+    def _type(self, kind: str) -> Any:
+        name, _, item = kind.partition(":")
+        if name == "dictionary":
+            # Few different ones: each is stored once a group.
+            return self._arrow.dictionary(self._arrow.int32(), self._arrow.string())
+        if item:
+            return self._arrow.list_(self._type(item))
+        return getattr(self._arrow, name)()
+
+    def note(self, task: Ended) -> None:
+        # Not every interpreter has a lock that would keep a task from being put where it was just written.
+        with self._lock:
+            self._kept.append(task)
+            if len(self._kept) >= self._group:
+                self._write()
+
+    def close(self) -> None:
+        with self._lock:
+            self._write()
+            self._writer.close()
+
+    def _write(self) -> None:
+        kept, self._kept = self._kept, []
+        if not kept:
+            return
+        columns = zip(*map(_row, kept), strict=True)
+        arrays = [
+            self._arrow.array(column, field.type)
+            for column, field in zip(columns, self._schema, strict=True)
+        ]
+        table = self._arrow.Table.from_arrays(arrays, schema=self._schema)
+        self._writer.write_table(table, row_group_size=len(kept))
+
+
+def _row(task: Ended) -> tuple[Any, ...]:
+    error = task.error
+    known = (task.number, task.name, task.parents, task.submitted, task.received, error is None)
+    if error is not None:
+        raised = (error.type, error.message, error.traceback)
+        return (*known, *raised, *(None,) * _OF_EXECUTION)
+    begun, ready, returned, sent = task.times
+    where = (task.host, task.process)
+    times = (begun, sent, ready, returned, begun, ready, returned, sent)
+    return (*known, *(None,) * _OF_EXCEPTION, *where, *times, task.size)
