@@ -73,7 +73,7 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         if options.output is not None:
             options.output.mkdir(parents=True, exist_ok=True)
         looking = launch.Looking(options.rate, options.native, options.tags)
-        with TemporaryDirectory(prefix="gristmill-profile-") as folder:
+        with TemporaryDirectory(prefix="gristmill-profile-", dir=options.output) as folder:
             seen = launch.run(words, looking, Path(folder))
     except (program.NoProgram, permission.CannotProfile, OSError) as error:
         print(f"gristmill profile: {error}", file=sys.stderr)

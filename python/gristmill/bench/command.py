@@ -24,6 +24,9 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         description="Any field of a plug-in can be set: --app.size 1024, --executor.workers 4, --run.warmup 100.",
     )
     _add_choices(one, plugins.KINDS)
+    one.add_argument(
+        "--profile", action="store_true", help="look at all its threads: see gristmill profile"
+    )
     one.set_defaults(do=_run, takes_fields=True)
     several = kinds.add_parser(
         "compare",
@@ -91,7 +94,8 @@ def _tables(options: argparse.Namespace, words: list[str]) -> dict[str, dict[str
         if getattr(options, kind) is not None:
             chosen[kind] = {"name": getattr(options, kind)}
     files = [config.read(path) for path in options.files]
-    return config.merge(*files, chosen, fields_of(words))
+    asked = {"run": {"profile": True}} if getattr(options, "profile", False) else {}
+    return config.merge(*files, chosen, fields_of(words), asked)
 
 
 def _compare(options: argparse.Namespace, words: list[str]) -> int:
@@ -121,6 +125,8 @@ def _run(options: argparse.Namespace, words: list[str]) -> int:
         quantity, _, unit = figure.rpartition("_")
         print(f"{quantity} {value:.4g} {unit}")
     print(f"{found['tasks']} tasks, {found['tasks_per_second']:,.0f}/s; {seconds}")
+    if (folder / run.PROFILE).exists():
+        print(folder / run.PROFILE)
     print(folder)
     return 0
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from gristmill._profile import permission
 from gristmill.bench.apps.base import App
 from gristmill.bench.errors import BenchError
 from gristmill.bench.executors.base import ExecutorPlugin
@@ -44,6 +45,18 @@ class RunOptions(BaseModel):
     timeout: Annotated[float, Field(gt=0)] | None = None
     #: Tasks that do nothing and are run before, for the workers to be there.
     warmup: Annotated[int, Field(ge=0)] = 0
+    #: Whether it is looked at by ``gristmill profile``, which leaves a folder ``profile`` in that of the run.
+    profile: bool = False
+
+    @field_validator("profile")
+    @classmethod
+    def _can_be_looked_at(cls, profile: bool) -> bool:
+        if profile:
+            try:
+                permission.sampler()
+            except permission.CannotProfile as error:
+                raise ValueError(str(error)) from error
+        return profile
 
 
 class Benchmark:

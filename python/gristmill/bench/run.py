@@ -27,6 +27,8 @@ CONFIGURATION, ENVIRONMENT, LOG, SUMMARY = (
     "log.txt",
     "summary.json",
 )
+#: The folder in it that a profile is left in.
+PROFILE = "profile"
 
 
 def nothing(number: int) -> int:
@@ -59,7 +61,12 @@ def start(benchmark: Benchmark, folder: Path | None = None) -> Path:
     (folder / CONFIGURATION).write_text(benchmark.to_toml(), encoding="utf-8")
     seconds = benchmark.run.timeout
     command = [sys.executable, "-m", "gristmill._descent", str(seconds or 0), str(folder / LOG)]
-    command += [sys.executable, "-m", "gristmill.bench.child", str(folder)]
+    command += [sys.executable, "-m"]
+    if benchmark.run.profile:
+        # What it says would stand where a run that fails says why.
+        output = ["--quiet", "--output", str(folder / PROFILE)]
+        command += ["gristmill._cli", "profile", *output, "--", "-m"]
+    command += ["gristmill.bench.child", str(folder)]
     status = _wait_for(subprocess.Popen(command, env=os.environ | benchmark.run.environment))
     if status == _descent.TIMED_OUT:
         raise BenchError(f"the run in {folder} did not end within {seconds:g} s")
