@@ -132,21 +132,29 @@ def _run(options: argparse.Namespace, words: list[str]) -> int:
 
 
 def fields_of(words: list[str]) -> dict[str, dict[str, Any]]:
-    """The tables that ``--app.size 3 --run.folder=x`` stand for. Dashes and underscores are the same."""
-    tables: dict[str, dict[str, Any]] = {}
+    """The tables that ``--app.size 3 --run.folder=x`` stand for. Dashes and underscores are the same.
+
+    Further dots are for tables within them: ``--app.config.size 3``.
+    """
+    found: dict[str, dict[str, Any]] = {}
     left = list(reversed(words))
     while left:
         word = left.pop()
         name, has_value, value = word.partition("=")
-        table, _, field = name.removeprefix("--").partition(".")
-        if not (name.startswith("--") and field):
+        table, *inner, field = name.removeprefix("--").replace("-", "_").split(".")
+        if not (name.startswith("--") and "." in name and field):
             raise BenchError(f"{word!r} is no field: --app.size 3, for example")
         if not has_value:
             if not left:
                 raise BenchError(f"{word} has no value")
             value = left.pop()
-        tables.setdefault(table, {})[field.replace("-", "_")] = _value(value)
-    return tables
+        place = found.setdefault(table, {})
+        for part in inner:
+            place = place.setdefault(part, {})
+            if not isinstance(place, dict):
+                raise BenchError(f"{word}: {part} has a value already")
+        place[field] = _value(value)
+    return found
 
 
 def _value(text: str) -> Any:

@@ -162,6 +162,23 @@ def merge(*parts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     for part in parts:
         for name, table in part.items():
             before = whole.get(name, {})
-            is_another = "name" in table and table["name"] != before.get("name", table["name"])
-            whole[name] = dict(table) if is_another else before | table
+            whole[name] = (
+                dict(table) if _is_another("name", before, table) else _over(before, table)
+            )
     return whole
+
+
+def _over(before: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
+    """A table with another one over it, and tables within them likewise."""
+    if _is_another("base", before, table):
+        before = {name: value for name, value in before.items() if name != "config"}
+    both = before | table
+    for name in before.keys() & table.keys():
+        if isinstance(before[name], dict) and isinstance(table[name], dict):
+            both[name] = _over(before[name], table[name])
+    return both
+
+
+def _is_another(field: str, before: dict[str, Any], table: dict[str, Any]) -> bool:
+    """Whether a table names another plug-in than the one before."""
+    return field in table and table[field] != before.get(field, table[field])
