@@ -14,6 +14,8 @@ class App(Plugin):
     """An application with its sizes."""
 
     kind: ClassVar[Kind] = "app"
+    #: Seconds after which a run is ended for which no time was chosen, where an application may never end.
+    run_timeout: ClassVar[float | None] = None
 
     @abstractmethod
     def run(self, engine: Engine, folder: Path) -> Any:
@@ -26,3 +28,11 @@ class App(Plugin):
     def figures(self, result: Any) -> dict[str, float]:
         """What it has measured itself, by name, with the unit at the end of each; most have nothing."""
         return {}
+
+    def is_harmful(self) -> bool:
+        """Whether it kills processes: it is run in namespaces of its own then, or not at all."""
+        return False
+
+    def task_timeout(self) -> float | None:
+        """Seconds that it wants no task to take; executors that can end tasks are told so."""
+        return None

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Literal
 
-from gristmill.bench.executors.base import ExecutorPlugin
+from gristmill.bench.executors.base import ExecutorPlugin, TaskTimeout
 from gristmill.bench.interfaces import Backend, Future
 
 
@@ -26,6 +26,12 @@ class Dask(ExecutorPlugin):
     def open(self) -> Backend:
         """Starts scheduler, workers and client."""
         return _Dask(self.workers)
+
+    def loss_repeats(self) -> int:
+        """As often as Dask's configuration says: three times if that was not changed."""
+        configured = importlib.import_module("dask").config.get
+        importlib.import_module("distributed")
+        return int(configured("distributed.scheduler.allowed-failures"))
 
 
 class _Dask:
@@ -61,6 +67,10 @@ class Ray(ExecutorPlugin):
     def open(self) -> Backend:
         """Starts the node."""
         return _Ray(self.workers)
+
+    def loss_repeats(self) -> int:
+        """Ray's ``max_retries`` where nothing else is said."""
+        return int(os.environ.get("RAY_TASK_MAX_RETRIES", 3))
 
 
 class _RayFuture:
@@ -117,16 +127,18 @@ class Parsl(ExecutorPlugin):
     """Parsl's data-flow kernel over its own executors: HTEX, of one local block, or threads."""
 
     needs: ClassVar[tuple[str, ...]] = ("parsl",)
+    ways: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"executor": "threads"})
 
     executor: Literal["htex", "threads"] = "htex"
+    task_timeout: TaskTimeout = None
 
     def open(self) -> Backend:
         """Starts kernel and executor."""
-        return _Parsl(self.workers, self.executor)
+        return _Parsl(self.workers, self.executor, self.task_timeout)
 
 
 class _Parsl:
-    def __init__(self, workers: int, executor: str) -> None:
+    def __init__(self, workers: int, executor: str, task_timeout: float | None) -> None:
         # Its workers are commands beside Python.
         _put_first("PATH", os.path.dirname(sys.executable))
         self._parsl = importlib.import_module("parsl")
@@ -143,6 +155,7 @@ class _Parsl:
             )
         )
         self._apps: dict[Callable[..., Any], Callable[..., Future]] = {}
+        self._task_timeout = task_timeout
 
     def _threads(self, workers: int) -> Any:
         return self._parsl.ThreadPoolExecutor(label="threads", max_threads=workers)
@@ -161,13 +174,24 @@ class _Parsl:
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
         app = self._apps.get(function)
         if app is None:
-            app = self._parsl.python_app(function, data_flow_kernel=self._kernel)
+            seconds = self._task_timeout
+            called = function if seconds is None else _limited(function, seconds)
+            app = self._parsl.python_app(called, data_flow_kernel=self._kernel)
             self._apps[function] = app
         return app(*args, **kwargs)
 
     def shutdown(self) -> None:
         self._kernel.cleanup()
         self._folder.cleanup()
+
+
+def _limited(function: Callable[..., Any], seconds: float) -> Callable[..., Any]:
+    """A function with the parameter by which Parsl knows for how long it may run."""
+
+    def limited(*args: Any, walltime: float = seconds, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return limited
 
 
 def _put_first(variable: str, path: str) -> None:
