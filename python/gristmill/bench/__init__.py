@@ -7,7 +7,7 @@ The idea is that of TaPS (Pauloski et al., *TaPS: A Performance Evaluation Suite
 from gristmill.bench.apps.base import App
 from gristmill.bench.config import Benchmark, resolve
 from gristmill.bench.engine import Engine, Stream, TaskFuture
-from gristmill.bench.errors import BenchError, WrongResult
+from gristmill.bench.errors import BenchError, RunFailed, WrongResult
 from gristmill.bench.executors.base import ExecutorPlugin
 from gristmill.bench.filters import FilterPlugin
 from gristmill.bench.interfaces import Backend, Filter, Future, Records, Transformer
@@ -29,6 +29,7 @@ __all__ = [
     "Plugin",
     "Records",
     "RecordsPlugin",
+    "RunFailed",
     "Stream",
     "TaskFuture",
     "Transformer",

@@ -43,6 +43,8 @@ class RunOptions(BaseModel):
     environment: dict[str, str] = {}
     #: Seconds after which the run is ended, with every process that it has started.
     timeout: Annotated[float, Field(gt=0)] | None = None
+    #: Whether it is run in namespaces of its own: Linux gives those to users. Applications that kill ask for it.
+    apart: bool = False
     #: Tasks that do nothing and are run before, for the workers to be there.
     warmup: Annotated[int, Field(ge=0)] = 0
     #: Whether it is looked at by ``gristmill profile``, which leaves a folder ``profile`` in that of the run.

@@ -14,9 +14,10 @@ from time import perf_counter
 from typing import Any
 
 from gristmill import _descent
+from gristmill.bench import apart
 from gristmill.bench.config import Benchmark
 from gristmill.bench.engine import Engine
-from gristmill.bench.errors import BenchError
+from gristmill.bench.errors import BenchError, RunFailed
 from gristmill.bench.executors.base import ExecutorPlugin
 from gristmill.bench.interfaces import Backend
 
@@ -53,15 +54,20 @@ def new_folder(benchmark: Benchmark, about: str) -> Path:
 
 
 def start(benchmark: Benchmark, folder: Path | None = None) -> Path:
-    """Runs a benchmark in a process of its own; gives its folder. ``BenchError``: it did not come to its end."""
+    """Runs a benchmark in a process of its own; gives its folder.
+
+    ``RunFailed``: it did not come to its end, or not in its time. ``BenchError``: it was not begun.
+    """
+    is_apart = benchmark.run.apart or benchmark.app.is_harmful()
+    fenced = apart.command([], folder or benchmark.run.folder) if is_apart else []
     if folder is None:
         folder = new_folder(benchmark, benchmark.name("executor"))
     else:
         folder.mkdir()
     (folder / CONFIGURATION).write_text(benchmark.to_toml(), encoding="utf-8")
-    seconds = benchmark.run.timeout
+    seconds = benchmark.run.timeout or benchmark.app.run_timeout
     command = [sys.executable, "-m", "gristmill._descent", str(seconds or 0), str(folder / LOG)]
-    command += [sys.executable, "-m"]
+    command += [*fenced, sys.executable, "-m"]
     if benchmark.run.profile:
         # What it says would stand where a run that fails says why.
         output = ["--quiet", "--output", str(folder / PROFILE)]
@@ -69,10 +75,12 @@ def start(benchmark: Benchmark, folder: Path | None = None) -> Path:
     command += ["gristmill.bench.child", str(folder)]
     status = _wait_for(subprocess.Popen(command, env=os.environ | benchmark.run.environment))
     if status == _descent.TIMED_OUT:
-        raise BenchError(f"the run in {folder} did not end within {seconds:g} s")
+        raise RunFailed(f"the run in {folder} did not end within {seconds:g} s", None)
     if status != 0:
         said = _descent.last_line(folder / LOG)
-        raise BenchError(f"the run in {folder} ended with {status}: {said} (see {LOG} there)")
+        raise RunFailed(
+            f"the run in {folder} ended with {status}: {said} (see {LOG} there)", status
+        )
     return folder
 
 
@@ -103,7 +111,7 @@ def perform(benchmark: Benchmark, folder: Path) -> dict[str, Any]:
         moved = transformer.open(folder) if transformer is not None else None
         if moved is not None:
             stack.callback(moved.close)
-        with _opened(benchmark.executor, phases) as backend:
+        with _opened(benchmark.executor.limited(app.task_timeout()), phases) as backend:
             with _timed(phases, "warm-up"):
                 for task in [backend.submit(nothing, one) for one in range(benchmark.run.warmup)]:
                     task.result()
