@@ -1,0 +1,1 @@
+"""Failures that are put into applications, and what is known of tasks afterwards."""
