@@ -13,6 +13,7 @@ from gristmill.bench import compare, config, plugins, run
 from gristmill.bench.errors import BenchError
 from gristmill.bench.figures import command as figures
 from gristmill.bench.replay import command as replay
+from gristmill.bench.faults import matrix, tables
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
@@ -56,6 +57,16 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     replay.add_arguments(recorded)
     _add_names(recorded, [kind for kind in plugins.KINDS if kind != "app"])
     recorded.set_defaults(do=_replay, takes_fields=True, app="replay", files=[])
+    failing = kinds.add_parser(
+        "matrix",
+        help="run each kind of failure on each executor, and say what became of the tasks",
+        description="Fields of the application are those of failures: --app.base cholesky, --app.config.size 256.",
+    )
+    _add_choices(failing, [kind for kind in plugins.KINDS if kind not in ("app", "executor")])
+    failing.add_argument("--executors", metavar="NAME,NAME", help="all that are installed")
+    failing.add_argument("--types", metavar="NAME,NAME", help="of failures; all")
+    failing.add_argument("--repeats", type=int, default=1, metavar="N", help="runs of each (1)")
+    failing.set_defaults(do=_matrix, takes_fields=True, app=None, executor=None)
     listed = kinds.add_parser(
         "list", help="name all plug-ins, their fields, and what each lacks here"
     )
@@ -99,10 +110,8 @@ def _tables(options: argparse.Namespace, words: list[str]) -> dict[str, dict[str
 
 
 def _compare(options: argparse.Namespace, words: list[str]) -> int:
-    executors = [name.strip() for name in options.executors.split(",")]
-    if options.repeats < 1:
-        raise BenchError("--repeats must be at least 1")
-    folder, found = compare.compare(_tables(options, words), executors, options.repeats)
+    repeats = _repeats(options)
+    folder, found = compare.compare(_tables(options, words), _names(options.executors), repeats)
     print(compare.table(found))
     print(folder)
     return 0 if all("error" not in one for runs in found.values() for one in runs) else 1
@@ -114,6 +123,26 @@ def _replay(options: argparse.Namespace, words: list[str]) -> int:
         return replay.simulate(options, fields_of(words))
     words = [*words, "--app.record", str(options.record)]
     return _run(options, words)
+
+
+def _matrix(options: argparse.Namespace, words: list[str]) -> int:
+    measured = matrix.columns(_names(options.executors) if options.executors else None)
+    types = _names(options.types) if options.types else matrix.TYPES
+    repeats = _repeats(options)
+    folder, found = matrix.measure(_tables(options, words), measured, types, repeats)
+    print(tables.text(found))
+    print(folder)
+    return 0 if tables.is_whole(found) else 1
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
+def _repeats(options: argparse.Namespace) -> int:
+    if options.repeats < 1:
+        raise BenchError("--repeats must be at least 1")
+    return int(options.repeats)
 
 
 def _run(options: argparse.Namespace, words: list[str]) -> int:
