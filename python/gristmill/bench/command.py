@@ -11,9 +11,9 @@ from typing import Any
 
 from gristmill.bench import compare, config, plugins, run
 from gristmill.bench.errors import BenchError
+from gristmill.bench.faults import matrix, tables
 from gristmill.bench.figures import command as figures
 from gristmill.bench.replay import command as replay
-from gristmill.bench.faults import matrix, tables
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
