@@ -10,7 +10,7 @@ from gristmill.bench.engine import Engine, Stream, TaskFuture
 from gristmill.bench.errors import BenchError, RunFailed, WrongResult
 from gristmill.bench.executors.base import ExecutorPlugin
 from gristmill.bench.filters import FilterPlugin
-from gristmill.bench.interfaces import Backend, Filter, Future, Records, Transformer
+from gristmill.bench.interfaces import Backend, Filter, Future, Keeper, Records, Transformer
 from gristmill.bench.plugins import Plugin
 from gristmill.bench.records.base import RecordsPlugin
 from gristmill.bench.run import perform, start
@@ -26,6 +26,7 @@ __all__ = [
     "Filter",
     "FilterPlugin",
     "Future",
+    "Keeper",
     "Plugin",
     "Records",
     "RecordsPlugin",

@@ -8,13 +8,15 @@ those of TaPS (Pauloski et al., 2024, section III): executor, filter, transforme
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from queue import SimpleQueue
 from time import monotonic, sleep, time
 from typing import Any, Generic, TypeVar
 
 from gristmill.bench.call import Answer, Call, Passage, value_of
 from gristmill.bench.ended import Ended, Failure
-from gristmill.bench.interfaces import Backend, Filter, Future, Records, Transformer
+from gristmill.bench.interfaces import Backend, Filter, Future, Keeper, Records, Transformer
+from gristmill.bench.within import Anew, Kept, Prepared, Reuse, Source
 
 Result = TypeVar("Result")
 
@@ -78,6 +80,17 @@ class Stream(Iterator[TaskFuture[Result]]):
         return self._ended.get()
 
 
+class _Tally:
+    """What an engine and those within it count together."""
+
+    __slots__ = ("submitted", "unnoted")
+
+    def __init__(self) -> None:
+        self.submitted = 0
+        #: Tasks of which nothing was noted yet.
+        self.unnoted: set[int] = set()
+
+
 class Engine:
     """Runs the tasks of one application on an executor."""
 
@@ -100,10 +113,10 @@ class Engine:
         self._passage = Passage(filter, transformer) if transformer is not None else None
         self._arrived = value_of if self._passage is None else self._passage.arrive
         #: By function, so that executors that remember functions do.
-        self._calls: dict[Callable[..., Any], Call] = {}
-        self._submitted = 0
-        #: Tasks of which nothing was noted yet.
-        self._unnoted: set[int] = set()
+        self._calls: dict[Callable[..., Any], Call | Prepared] = {}
+        self._tally = _Tally()
+        #: What gives tasks their first argument, if they share one.
+        self._source: Source | None = None
         self._is_bare = records is None and transformer is None
 
     def submit(
@@ -115,8 +128,9 @@ class Engine:
             if type(one) is TaskFuture:
                 parents = _parents(args, kwargs)
                 break
-        task: TaskFuture[Result] = TaskFuture(self._submitted, parents, self._arrived)
-        self._submitted += 1
+        tally = self._tally
+        task: TaskFuture[Result] = TaskFuture(tally.submitted, parents, self._arrived)
+        tally.submitted += 1
         if parents or self._passage is not None:
             args = tuple([self._sent(one) for one in args])
             kwargs = {name: self._sent(one) for name, one in kwargs.items()}
@@ -125,7 +139,7 @@ class Engine:
             return task
         call = self._calls.get(function)
         if call is None:
-            call = self._calls[function] = Call(function, self._passage, self._sizes)
+            call = self._calls[function] = self._around(function)
         task.future = self._backend.submit(call, *args, **kwargs)
         if self._records is not None:
             self._note(call.__name__, task, self._records)
@@ -145,10 +159,30 @@ class Engine:
             stream.add(task)
         return stream
 
+    def within(
+        self, setup: Callable[..., Any], /, *arguments: Any, reuse: Reuse = "memory"
+    ) -> Engine:
+        """An engine whose tasks get what ``setup(*arguments)`` returns as their first argument.
+
+        With ``"memory"`` it is set up once in each process that runs such tasks, or as the executor does that, if it
+        can; with ``"none"`` for each task, which is what tasks cost that share nothing. Tasks of both engines may be
+        given each other's futures, and are counted and noted together. Setup and arguments have to be picklable, and
+        small: some executors send them with each task. What is shared must not be changed.
+        """
+        inside = copy(self)
+        inside._calls = {}
+        inside._is_bare = False
+        inside._source = Anew(setup, arguments)
+        if reuse == "memory" and isinstance(self._backend, Keeper):
+            inside._backend, inside._source = self._backend.within(setup, arguments)
+        elif reuse == "memory":
+            inside._source = Kept(setup, arguments)
+        return inside
+
     @property
     def submitted(self) -> int:
         """How many tasks were submitted."""
-        return self._submitted
+        return self._tally.submitted
 
     def finish(self, seconds: float = 10.0) -> None:
         """Waits until the end of each task is noted: some executors tell of it after they have given the result.
@@ -156,13 +190,21 @@ class Engine:
         What has not ended by then is not waited for any longer.
         """
         end = monotonic() + seconds
-        while self._unnoted and monotonic() < end:
+        while self._tally.unnoted and monotonic() < end:
             sleep(0.001)
 
     def _sent(self, argument: Any) -> Any:
         if type(argument) is TaskFuture:
             return argument.future
         return argument if self._passage is None else self._passage.leave(argument)
+
+    def _around(self, function: Callable[..., Any]) -> Call | Prepared:
+        """What is sent in the place of a function."""
+        if self._source is None:
+            return Call(function, self._passage, self._sizes)
+        prepared = Prepared(function, self._source)
+        is_bare = self._records is None and self._passage is None
+        return prepared if is_bare else Call(prepared, self._passage, self._sizes)
 
     def _note(self, name: str, task: TaskFuture[Any], records: Records) -> None:
         number, parents, submitted = task.number, task.parents, task.submitted
@@ -187,9 +229,10 @@ class Engine:
                     one.size,
                 )
             records.note(ended)
-            self._unnoted.discard(number)
+            unnoted.discard(number)
 
-        self._unnoted.add(number)
+        unnoted = self._tally.unnoted
+        unnoted.add(number)
         task.future.add_done_callback(note)
 
 

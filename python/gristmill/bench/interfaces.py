@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from gristmill.bench.ended import Ended
@@ -39,6 +39,16 @@ class Backend(Protocol):
 
     def shutdown(self) -> None:
         """Ends every process and thread of it."""
+
+
+@runtime_checkable
+class Keeper(Protocol):
+    """A backend that keeps what tasks need before they run. Others need not have this: the suite does it for them."""
+
+    def within(
+        self, setup: Callable[..., Any], arguments: tuple[Any, ...], /
+    ) -> tuple[Backend, Callable[[], Any]]:
+        """A backend for tasks that need what ``setup(*arguments)`` returns, and what gives them that where they run."""
 
 
 class Transformer(Protocol):

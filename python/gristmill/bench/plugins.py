@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, e
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from gristmill.bench.errors import BenchError
 
@@ -22,6 +22,8 @@ KINDS: tuple[Kind, ...] = ("app", "executor", "filter", "transformer", "records"
 
 #: A path that means the same in the folder of a run, and when that is run again from elsewhere.
 AbsolutePath = Annotated[Path, AfterValidator(Path.absolute)]
+#: For fields that have a choice called "none", which on the command line is the word for nothing.
+NONE_IS_A_CHOICE = BeforeValidator(lambda value: "none" if value is None else value)
 
 
 class Plugin(BaseModel):

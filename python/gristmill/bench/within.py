@@ -1,0 +1,87 @@
+"""What tasks need before they run: set up once and shared, or anew for each of them.
+
+The idea is that of function contexts (Phung et al., *Accelerating Function-Centric Applications by Discovering,
+Distributing, and Retaining Reusable Context in Workflow Systems*, section 3). An executor that has them keeps what was
+set up itself; on all others a process does as their users do: it keeps it in a global.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from os import urandom
+from threading import RLock
+from typing import Any, Literal
+
+#: Whether what was set up is kept from one task to the next.
+Reuse = Literal["memory", "none"]
+#: Gives a task what was set up, where the task runs.
+Source = Callable[[], Any]
+
+#: Setups that a process keeps: applications have one or two, and the longest unused one goes first.
+_KEPT_MAX = 8
+_kept: OrderedDict[str, Any] = OrderedDict()
+_lock = RLock()
+
+
+class Anew:
+    """Sets up for each task."""
+
+    __slots__ = ("_arguments", "_setup")
+
+    def __init__(self, setup: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        self._setup = setup
+        self._arguments = arguments
+
+    def __call__(self) -> Any:
+        """Calls the setup."""
+        return self._setup(*self._arguments)
+
+    def __reduce__(self) -> tuple[type[Anew], tuple[Any, ...]]:
+        return Anew, (self._setup, self._arguments)
+
+
+class Kept:
+    """Sets up with the first task of a process; threads of one wait for each other."""
+
+    __slots__ = ("_arguments", "_key", "_setup")
+
+    def __init__(
+        self, setup: Callable[..., Any], arguments: tuple[Any, ...], key: str | None = None
+    ) -> None:
+        self._setup = setup
+        self._arguments = arguments
+        # A name of its own: what is sent by value is another object in each task.
+        self._key = urandom(16).hex() if key is None else key
+
+    def __call__(self) -> Any:
+        """What the setup has returned in this process."""
+        with _lock:
+            if self._key in _kept:
+                _kept.move_to_end(self._key)
+            else:
+                _kept[self._key] = self._setup(*self._arguments)
+                if len(_kept) > _KEPT_MAX:
+                    _kept.popitem(last=False)
+            return _kept[self._key]
+
+    def __reduce__(self) -> tuple[type[Kept], tuple[Any, ...]]:
+        return Kept, (self._setup, self._arguments, self._key)
+
+
+class Prepared:
+    """A function whose first argument is what was set up."""
+
+    def __init__(self, function: Callable[..., Any], source: Source) -> None:
+        self._function = function
+        self._source = source
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
+        self.__qualname__ = getattr(function, "__qualname__", self.__name__)
+        self.__module__ = getattr(function, "__module__", __name__)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls it."""
+        return self._function(self._source(), *args, **kwargs)
+
+    def __reduce__(self) -> tuple[type[Prepared], tuple[Any, ...]]:
+        return Prepared, (self._function, self._source)
