@@ -1,1 +1,1 @@
-"""What the rows of contexts run: a network, a chemistry, a heavy environment, a slow file system."""
+"""What the rows of contexts run: a network, a heavy environment, a slow file system."""

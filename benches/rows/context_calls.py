@@ -145,7 +145,7 @@ class ReforkRow(Row):
     def measure(self, block: str, settings: Settings) -> Recording:
         setup: Any = (nothing,)
         if block == HEAVY:
-            environment.needed("onnx", "onnxruntime")
+            environment.needed("onnx", "onnxruntime", *resnet.SUITE)
             setup = (resnet.opened, str(resnet.file()))
         ours = Level(settings, "L3", *setup, workers=2)
         plain = adapters.ours(settings.ours, 2)

@@ -1,7 +1,12 @@
 """A search for molecules by quantum chemistry and machine learning, with and without a context that is kept."""
 
-from benches.contexts import chemistry, environment
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from benches.contexts import environment
 from benches.contexts.levels import REUSE, Level
+from benches.contexts.resnet import SUITE
 from benches.harness import Measure, alternate, opened
 from benches.model import ALONE, Block, Line, Recording, Row, Settings
 from benches.rows.context_inference import timed
@@ -24,18 +29,30 @@ class ChemistryRow(Row):
         return [Line(label, ALONE, "lower", "L3", level, f"at {level}") for level in ("L1", "L2")]
 
     def measure(self, block: str, settings: Settings) -> Recording:
-        environment.needed("rdkit", "tblite", "sklearn")
-        levels = {name: Level(settings, name, chemistry.ready, workers=WORKERS) for name in REUSE}
+        environment.needed("rdkit", "tblite", "sklearn", *SUITE)
+        examol = importlib.import_module("gristmill.bench.apps.examol")
+        app = examol.ExaMol()
+        levels = {name: Level(settings, name, examol.ready, workers=WORKERS) for name in REUSE}
         with opened(*(level.engine for level in levels.values())):
-            found = {chemistry.searched(levels["L3"])}
+            found = {searched(app, levels["L3"])}
 
             def side(name: str) -> Measure:
-                return timed(name, lambda: found.add(chemistry.searched(levels[name])))
+                return timed(name, lambda: found.add(searched(app, levels[name])))
 
             series = alternate(settings, *(side(name) for name in levels))
         if len(found) != 1:
             raise RuntimeError(f"the levels found different molecules: {found}")
-        calls = chemistry.ROUNDS * (chemistry.BATCH + 1 + chemistry.SHARES)
+        calls = app.rounds * (app.batch + 1 + app.shares)
         recording = Recording(parameters={"workers": WORKERS, "calls": calls, "found": found.pop()})
         recording.add(self.unit, series)
         return recording
+
+
+def searched(app: Any, level: Level) -> str:
+    """Runs the suite's search at one level; returns the molecule with the lowest value that was simulated."""
+
+    def submit(function: Callable[..., Any], *arguments: Any) -> Any:
+        return level.submit(function, level.context, *arguments)
+
+    known: dict[str, float] = app.search(submit).known
+    return min(known, key=known.__getitem__)

@@ -51,7 +51,7 @@ class InferenceRow(Row):
         ]
 
     def measure(self, block: str, settings: Settings) -> Recording:
-        environment.needed("onnx", *environment.HEAVY)
+        environment.needed("onnx", *resnet.SUITE, *environment.HEAVY)
         share_paths()
         count, path = int(block), str(resnet.file())
         levels = {name: Level(settings, name, resnet.program, path) for name in (*BESIDE, "L3")}

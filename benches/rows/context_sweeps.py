@@ -64,7 +64,7 @@ class SweepsRow(Row):
         return lines
 
     def measure(self, block: str, settings: Settings) -> Recording:
-        environment.needed("onnx", *environment.HEAVY)
+        environment.needed("onnx", *resnet.SUITE, *environment.HEAVY)
         measure = per_call if block == INFERENCES else per_pool
         recording = Recording(parameters={"of each call": CALL_INFERENCES})
         recording.add(self.unit, measure(settings, str(resnet.file())))

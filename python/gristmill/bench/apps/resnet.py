@@ -1,0 +1,147 @@
+"""ResNet-50 as an ONNX network, its weights drawn from a fixed seed, and inference with it.
+
+The architecture is the one of He et al., *Deep Residual Learning for Image Recognition*, table 1, with batch
+normalisation folded into the convolutions as every runtime does. What the weights are does not matter for what an
+inference costs; that they are the same in every run does.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+#: Blocks of each stage, and the channels inside them; they leave with four times as many.
+STAGES = ((3, 64), (4, 128), (6, 256), (3, 512))
+WIDENING = 4
+CLASSES = 1000
+IMAGE_SHAPE = (1, 3, 224, 224)
+SEED = 50
+#: As of the format, so that an older runtime reads what a newer package writes.
+OPSET, IR_VERSION = 17, 9
+
+
+class Graph:
+    """Nodes and weights of a network as they are added, each layer named by its number."""
+
+    def __init__(self) -> None:
+        self._onnx = importlib.import_module("onnx")
+        self._numpy = importlib.import_module("numpy")
+        self._random = self._numpy.random.default_rng(SEED)
+        self.nodes: list[Any] = []
+        self.weights: list[Any] = []
+
+    def add(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        """Adds a node; gives the name of what it computes."""
+        output = f"{kind}{len(self.nodes)}"
+        node = self._onnx.helper.make_node(kind, list(inputs), [output], **attributes)
+        self.nodes.append(node)
+        return output
+
+    def weight(self, *shape: int, scale: float) -> str:
+        """Draws an array of weights; gives its name."""
+        drawn = self._random.standard_normal(shape, dtype=self._numpy.float32)
+        name = f"weight{len(self.weights)}"
+        array = drawn * self._numpy.float32(scale)
+        self.weights.append(self._onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def convolution(self, source: str, into: int, out: int, size: int, stride: int = 1) -> str:
+        """Adds a convolution with its bias; scaled so that activations neither vanish nor explode."""
+        kernel = self.weight(out, into, size, size, scale=math.sqrt(1 / (into * size * size)))
+        bias = self.weight(out, scale=0.01)
+        return self.add("Conv", source, kernel, bias, pads=[size // 2] * 4, strides=[stride] * 2)
+
+    def bottleneck(self, source: str, into: int, inner: int, stride: int) -> str:
+        """Adds a block of three convolutions around which its input is led."""
+        out = inner * WIDENING
+        way = self.add("Relu", self.convolution(source, into, inner, 1))
+        way = self.add("Relu", self.convolution(way, inner, inner, 3, stride))
+        way = self.convolution(way, inner, out, 1)
+        if into != out:
+            source = self.convolution(source, into, out, 1, stride)
+        return self.add("Relu", self.add("Add", way, source))
+
+    def model(self, result: str) -> Any:
+        """The network, whose answer is what that name stands for."""
+        helper, float32 = self._onnx.helper, self._onnx.TensorProto.FLOAT
+        graph = helper.make_graph(
+            self.nodes,
+            "resnet50",
+            [helper.make_tensor_value_info("image", float32, IMAGE_SHAPE)],
+            [helper.make_tensor_value_info(result, float32, [1, CLASSES])],
+            self.weights,
+        )
+        opset = helper.make_opsetid("", OPSET)
+        return helper.make_model(graph, opset_imports=[opset], ir_version=IR_VERSION)
+
+
+def network() -> Any:
+    """ResNet-50, of 25.5 million weights, as an ``onnx.ModelProto``."""
+    graph = Graph()
+    way = graph.add("Relu", graph.convolution("image", 3, 64, 7, 2))
+    way = graph.add("MaxPool", way, kernel_shape=[3, 3], pads=[1] * 4, strides=[2, 2])
+    into = 64
+    for stage, (blocks, inner) in enumerate(STAGES):
+        for block in range(blocks):
+            way = graph.bottleneck(way, into, inner, 2 if stage and not block else 1)
+            into = inner * WIDENING
+    way = graph.add("Flatten", graph.add("GlobalAveragePool", way))
+    matrix = graph.weight(into, CLASSES, scale=math.sqrt(1 / into))
+    bias = graph.weight(CLASSES, scale=0.01)
+    return graph.model(graph.add("Gemm", way, matrix, bias))
+
+
+def write(path: Path) -> None:
+    """Writes it to a file, of 102 MB."""
+    importlib.import_module("onnx").save(network(), str(path))
+
+
+def session(model: str | bytes, *, optimized: bool = True) -> Any:
+    """An ``onnxruntime.InferenceSession`` over a file, or its bytes.
+
+    One thread and none in reserve: a process with threads could not be forked.
+    """
+    runtime = importlib.import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    if not optimized:
+        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def opened(path: str) -> dict[str, Any]:
+    """Sets up inference: the runtime imported, the network read and laid out for this processor, and a picture."""
+    return {"session": session(path), "image": image()}
+
+
+def image() -> Any:
+    """Draws the picture that is looked at."""
+    numpy = importlib.import_module("numpy")
+    return numpy.random.default_rng(SEED).random(IMAGE_SHAPE, dtype=numpy.float32)
+
+
+def infer(session: Any, picture: Any, count: int) -> int:
+    """Runs so many inferences; gives the class that the last one found."""
+    found = 0
+    for _ in range(count):
+        found = int(session.run(None, {"image": picture})[0].argmax())
+    return found
+
+
+def inferred(held: Any, count: int) -> int:
+    """Runs so many inferences with what was set up."""
+    return infer(held["session"], held["image"], count)
+
+
+def classified(held: Any, turns: Iterable[int]) -> list[tuple[int, float]]:
+    """Looks at the picture turned by so many columns each: the class that is found, and its score."""
+    roll = importlib.import_module("numpy").roll
+    found = []
+    for turn in turns:
+        scores = held["session"].run(None, {"image": roll(held["image"], turn, axis=3)})[0][0]
+        best = int(scores.argmax())
+        found.append((best, float(scores[best])))
+    return found
