@@ -1,0 +1,128 @@
+"""A screen of many molecules by a model: fingerprints and predictions, some molecules a task.
+
+The inference of ParslDock, of which the thesis *Towards Fine-grained Parallelism in Parallel and Distributed Python
+Libraries* measures 100,000 molecules in batches of up to 1,000 (section 2.4.4, figure 2.12). Molecules, fingerprints
+and model are those of `gristmill.screen`: real molecules first, then ones made from them by reaction rules, scored by
+ridge regressions for solubility and hydration. A molecule costs about 200 us; the model, which workers read once, some
+milliseconds, and the libraries half a second.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+
+from pydantic import Field
+
+from gristmill.bench.apps.base import App
+from gristmill.bench.engine import Engine
+from gristmill.bench.errors import BenchError, WrongResult
+from gristmill.bench.plugins import NONE_IS_A_CHOICE
+from gristmill.bench.within import Reuse
+
+if TYPE_CHECKING:
+    from gristmill.screen.data import Property
+    from gristmill.screen.score import Model, Score
+    from gristmill.screen.surrogate import Surrogate
+
+#: Molecules that the check scores again.
+_SAMPLE = 200
+
+
+def loaded(path: str) -> None:
+    """Sets a worker up: reads the model."""
+    import numpy as np
+
+    from gristmill.screen.score import Model, load
+
+    with np.load(path) as arrays:
+        load(Model(*(arrays[name] for name in Model._fields)))
+
+
+def score_batch(_ready: None, batch: list[str]) -> list[Score | str]:
+    """Scores some molecules; what cannot be read is told with the reason."""
+    from gristmill.screen.score import score
+
+    return [score(smiles) for smiles in batch]
+
+
+class Screened(NamedTuple):
+    """What was screened with which model, and a score or a reason for each molecule, in their order."""
+
+    molecules: list[str]
+    model: Model
+    scores: list[Score | str]
+    #: From the first submission to the last result.
+    seconds: float
+
+
+class MolScreen(App):
+    """Predictions for many molecules: fingerprint and regression, ``batch`` molecules a task."""
+
+    needs: ClassVar[tuple[str, ...]] = ("datamol", "numpy", "rdkit")
+
+    molecules: Annotated[int, Field(ge=1)] = 10_000
+    batch: Annotated[int, Field(ge=1)] = 100
+    seed: int = 1
+    reuse: Annotated[Reuse, NONE_IS_A_CHOICE] = "memory"
+
+    def prepared(self) -> tuple[Model, list[str]]:
+        """The model, trained, and the SMILES of the molecules."""
+        from gristmill.screen import data, library, surrogate
+
+        measured = [data.solubility(), data.hydration()]
+        model = surrogate.combined([_fitted(one) for one in measured])
+        made = library.open_library(measured, self.seed).molecules(self.molecules)
+        found = [one.smiles for one in made]
+        if len(found) < self.molecules:
+            raise BenchError(f"the rules give only {len(found)} molecules, not {self.molecules}")
+        return model, found
+
+    def run(self, engine: Engine, folder: Path) -> Screened:
+        """Gives the scores."""
+        import numpy as np
+
+        model, molecules = self.prepared()
+        path = folder.absolute() / "model.npz"
+        arrays: dict[str, Any] = model._asdict()
+        np.savez(path, **arrays)
+        inside = engine.within(loaded, str(path), reuse=self.reuse)
+        begun = perf_counter()
+        rest = iter(molecules)
+        batches = iter(lambda: list(islice(rest, self.batch)), [])
+        tasks = [inside.submit(score_batch, batch) for batch in batches]
+        scores = list(chain.from_iterable(task.result() for task in tasks))
+        return Screened(molecules, model, scores, perf_counter() - begun)
+
+    def check(self, result: Screened) -> str:
+        """All molecules have a score or a reason, and a sample has the same one in this process."""
+        from gristmill.screen.score import load, score
+
+        molecules = result.molecules
+        if not len(result.scores) == len(molecules) == self.molecules:
+            raise WrongResult(f"{len(result.scores)} scores of {self.molecules} molecules")
+        load(result.model)
+        for number in range(0, len(molecules), max(1, len(molecules) // _SAMPLE)):
+            expected, found = score(molecules[number]), result.scores[number]
+            if expected != found:
+                raise WrongResult(f"{molecules[number]} scores {expected}, not {found}")
+        unreadable = sum(isinstance(one, str) for one in result.scores)
+        return (
+            f"{len(molecules)} molecules, {unreadable} of them unreadable, in {result.seconds:.2f} s: "
+            f"{len(molecules) / result.seconds:,.0f}/s"
+        )
+
+    def figures(self, result: Screened) -> dict[str, float]:
+        """Without the making of molecules and model."""
+        return {"screening_s": result.seconds}
+
+
+def _fitted(source: Property) -> Surrogate:
+    """A regression without estimates of its error, which would take longer than itself."""
+    from gristmill.screen import surrogate
+
+    measured = surrogate.measured(source)
+    line = surrogate.fit(measured.counts, measured.values)
+    return surrogate.Surrogate(measured, line.weights, line.intercept, [])
