@@ -93,7 +93,7 @@ def test_records_can_be_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--app", "fob"], "there is no app 'fob'; there are: blackscholes, cholesky, "),
+        (["--app", "fob"], "there is no app 'fob'; there are: blackscholes, cholesky,"),
         ([], "no application is named"),
         (["--app", "fib", "--app.n", "many"], "app.n: Input should be a valid integer"),
         (
