@@ -13,13 +13,23 @@ import pytest
 from gristmill.bench import Engine
 from gristmill.bench.executors.here import Inline, Threads
 from gristmill.bench.executors.ours import Gristmill
-from gristmill.bench.executors.pools import Processes
+from gristmill.bench.executors.parsls import GristmillParsl
+from gristmill.bench.executors.pools import Pool, Processes
 from gristmill.bench.filters import ObjectSize
 from gristmill.bench.records.lines import JsonLines
 from gristmill.bench.transformers.files import FileName, PickledFiles
 from gristmill.bench.transformers.memory import SharedMemory
 
-EXECUTORS = [Inline(), Threads(), Processes(start="fork"), Gristmill()]
+EXECUTORS = {
+    "inline": Inline(),
+    "threads": Threads(),
+    "processes": Processes(start="fork"),
+    "pool": Pool(start="fork"),
+    "gristmill": Gristmill(),
+    "nodes": Gristmill(nodes=2),
+    "batches": Gristmill(batches=3),
+    "gristmill-parsl": GristmillParsl(),
+}
 
 
 def add(left: int, right: int = 0) -> int:
@@ -50,9 +60,9 @@ def kind_of(value: object) -> str:
     return type(value).__name__
 
 
-@pytest.fixture(params=EXECUTORS, ids=lambda one: type(one).__name__)
+@pytest.fixture(params=EXECUTORS)
 def backend(request: pytest.FixtureRequest) -> Any:
-    opened = request.param.open()
+    opened = EXECUTORS[request.param].open()
     yield opened
     opened.shutdown()
 

@@ -13,6 +13,9 @@ import msgspec
 
 from gristmill.bench.interfaces import Filter, Transformer
 
+#: The group of workers that this process is in (``gristmill.bench.executors.groups``).
+group = ""
+
 
 class Answer(msgspec.Struct, gc=False):
     """What a task has returned, where it ran, and when each step began and ended."""
@@ -24,6 +27,8 @@ class Answer(msgspec.Struct, gc=False):
     times: tuple[float, float, float, float]
     #: Bytes of the value, pickled; nobody has looked.
     size: int | None = None
+    #: Of workers; none if there are no groups.
+    group: str = ""
 
 
 def value_of(value: Any) -> Any:
@@ -86,7 +91,7 @@ class Call:
         size = _pickled_size(value) if self._sizes else None
         if self._passage is not None:
             value = self._passage.leave(value)
-        return Answer(value, _host, getpid(), (begun, ready, returned, time()), size)
+        return Answer(value, _host, getpid(), (begun, ready, returned, time()), size, group)
 
     def __reduce__(self) -> tuple[type[Call], tuple[Any, ...]]:
         return Call, (self._function, self._passage, self._sizes)

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Executor, Future
+from concurrent.futures import CancelledError, Future
 from threading import Lock
 from typing import Any
 
 
 class AfterParents:
-    """A ``concurrent.futures`` executor whose tasks wait for the futures among their arguments."""
+    """An executor whose tasks wait for the futures among their arguments.
 
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
+    :param executor: of ``concurrent.futures``, or like one but for its futures.
+    :param future: their class.
+    """
 
-    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+    def __init__(self, executor: Any, future: type[Any] = Future) -> None:
+        #: The executor itself, for whom has no futures among arguments.
+        self.executor = executor
+        self._futures: tuple[type[Any], ...] = (Future, future)
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Submits a call, now or once the futures among its arguments have ended."""
-        parents = [one for one in (*args, *kwargs.values()) if isinstance(one, Future)]
+        futures = self._futures
+        parents: list[Any] = [one for one in (*args, *kwargs.values()) if isinstance(one, futures)]
         if not parents:
-            return self._executor.submit(function, *args, **kwargs)
-        waiting = _Waiting(self._executor, (function, args, kwargs), len(parents))
+            return self.executor.submit(function, *args, **kwargs)
+        waiting = _Waiting(self.executor, futures, (function, args, kwargs), len(parents))
         for parent in parents:
             parent.add_done_callback(waiting.note)
         return waiting.future
 
     def shutdown(self) -> None:
         """Ends every process and thread of it."""
-        self._executor.shutdown(wait=True)
+        self.executor.shutdown(wait=True)
 
 
 class _Waiting:
@@ -34,17 +41,19 @@ class _Waiting:
 
     def __init__(
         self,
-        executor: Executor,
+        executor: Any,
+        futures: tuple[type[Any], ...],
         call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]],
         missing: int,
     ) -> None:
         self.future: Future[Any] = Future()
         self._executor = executor
+        self._futures = futures
         self._call = call
         self._missing = missing
         self._lock = Lock()
 
-    def note(self, _parent: Future[Any]) -> None:
+    def note(self, _parent: object) -> None:
         """One of those that it needs has ended."""
         with self._lock:
             self._missing -= 1
@@ -56,15 +65,15 @@ class _Waiting:
     def _submit(self) -> None:
         function, args, kwargs = self._call
         try:
-            args = tuple(map(_value, args))
-            kwargs = {name: _value(one) for name, one in kwargs.items()}
+            args = tuple(map(self._value, args))
+            kwargs = {name: self._value(one) for name, one in kwargs.items()}
             inner = self._executor.submit(function, *args, **kwargs)
         except BaseException as error:
             self.future.set_exception(error)
             return
         inner.add_done_callback(self._end)
 
-    def _end(self, inner: Future[Any]) -> None:
+    def _end(self, inner: Any) -> None:
         if inner.cancelled():
             self.future.set_exception(CancelledError())
         elif (error := inner.exception()) is not None:
@@ -72,6 +81,5 @@ class _Waiting:
         else:
             self.future.set_result(inner.result())
 
-
-def _value(argument: Any) -> Any:
-    return argument.result() if isinstance(argument, Future) else argument
+    def _value(self, argument: Any) -> object:
+        return argument.result() if isinstance(argument, self._futures) else argument

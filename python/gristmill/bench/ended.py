@@ -40,3 +40,5 @@ class Ended(msgspec.Struct, gc=False):
     times: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
     #: Bytes of what it returned, pickled; nobody has looked.
     size: int | None = None
+    #: Of workers; none if there are no groups.
+    group: str = ""

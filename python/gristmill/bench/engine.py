@@ -227,6 +227,7 @@ class Engine:
                     one.process,
                     one.times,
                     one.size,
+                    one.group,
                 )
             records.note(ended)
             unnoted.discard(number)

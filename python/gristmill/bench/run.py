@@ -10,15 +10,19 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
 from gristmill import _descent
+from gristmill._world import THREAD_VARIABLES
 from gristmill.bench import apart
 from gristmill.bench.config import Benchmark
 from gristmill.bench.engine import Engine
 from gristmill.bench.errors import BenchError, RunFailed
+from gristmill.bench.executors import cgroups
 from gristmill.bench.executors.base import ExecutorPlugin
+from gristmill.bench.executors.groups import GroupedExecutor
 from gristmill.bench.interfaces import Backend
 
 #: Files of a run's folder.
@@ -73,7 +77,15 @@ def start(benchmark: Benchmark, folder: Path | None = None) -> Path:
         output = ["--quiet", "--output", str(folder / PROFILE)]
         command += ["gristmill._cli", "profile", *output, "--", "-m"]
     command += ["gristmill.bench.child", str(folder)]
-    status = _wait_for(subprocess.Popen(command, env=os.environ | benchmark.run.environment))
+    threads = dict.fromkeys(THREAD_VARIABLES, str(benchmark.executor.threads))
+    try:
+        # Folders that its engines make in that of the system go with it, however it ends.
+        with TemporaryDirectory(prefix="gb-", ignore_cleanup_errors=True) as scratch:
+            told = threads | {"TMPDIR": scratch} | benchmark.run.environment
+            status = _wait_for(subprocess.Popen(command, env=os.environ | told))
+    finally:
+        if isinstance(benchmark.executor, GroupedExecutor) and benchmark.executor.groups:
+            cgroups.sweep()
     if status == _descent.TIMED_OUT:
         raise RunFailed(f"the run in {folder} did not end within {seconds:g} s", None)
     if status != 0:

@@ -1,11 +1,13 @@
-"""What all executors have: how many workers, and how they are opened."""
+"""What all executors have: how many workers, with how many threads, and how they are opened."""
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gristmill.bench.interfaces import Backend
 from gristmill.bench.plugins import Kind, Plugin
@@ -22,8 +24,19 @@ class ExecutorPlugin(Plugin):
     kind: ClassVar[Kind] = "executor"
     #: Ways of it that are to be told apart where executors are looked at side by side: fields of each.
     ways: ClassVar[tuple[dict[str, Any], ...]] = ({},)
+    #: Why its workers cannot be in groups (``gristmill.bench.executors.groups``).
+    without_groups: ClassVar[str] = "it does not say how its workers would enter groups"
 
     workers: Workers = 2
+    #: That BLAS and OpenMP may use in each worker, and in the program.
+    threads: Annotated[int, Field(ge=1)] = 1
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_groups(cls, fields: Any) -> Any:
+        if isinstance(fields, dict) and "groups" in fields and "groups" not in cls.model_fields:
+            raise ValueError(f"its workers cannot be in groups: {cls.without_groups}")
+        return fields
 
     @abstractmethod
     def open(self) -> Backend:
@@ -38,3 +51,14 @@ class ExecutorPlugin(Plugin):
     def loss_repeats(self) -> int:
         """How often it may run a task again whose worker was lost, as it is set up here."""
         return 0
+
+
+def scratch() -> TemporaryDirectory[str]:
+    """A folder for logs and sockets: short, as the paths of these are limited."""
+    return TemporaryDirectory(prefix="gb-", ignore_cleanup_errors=True)
+
+
+def put_first(variable: str, path: str) -> None:
+    """Has a variable that lists folders begin with this one."""
+    paths = [path, *os.environ.get(variable, "").split(os.pathsep)]
+    os.environ[variable] = os.pathsep.join(dict.fromkeys(one for one in paths if one))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from gristmill.bench.dependencies import AfterParents
 from gristmill.bench.executors.base import ExecutorPlugin
@@ -13,6 +13,8 @@ from gristmill.bench.interfaces import Backend
 
 class Inline(ExecutorPlugin):
     """No executor at all: a task has ended when it is submitted. What is left is what the suite itself costs."""
+
+    without_groups: ClassVar[str] = "it has none"
 
     workers: Literal[1] = 1
 
@@ -73,6 +75,8 @@ class _Now:
 
 class Threads(ExecutorPlugin):
     """``concurrent.futures.ThreadPoolExecutor``: threads of the program, which share its interpreter lock."""
+
+    without_groups: ClassVar[str] = "they are threads of one process"
 
     def open(self) -> Backend:
         """Its threads start with its first tasks."""

@@ -6,16 +6,23 @@ from collections.abc import Callable
 from copy import copy
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 import gristmill
+from gristmill import on
+from gristmill.bench.dependencies import AfterParents
 from gristmill.bench.executors.base import ExecutorPlugin, TaskTimeout
+from gristmill.bench.executors.batches import Batches, Gathered
+from gristmill.bench.executors.groups import GroupedExecutor, Initializer
 from gristmill.bench.interfaces import Backend, Future
 from gristmill.bench.plugins import NONE_IS_A_CHOICE
 from gristmill.bench.within import Source
 
+#: Calls of a batch: what the executor reads of a map at once.
+_BATCH_MAX = 16_384
 
-class Gristmill(ExecutorPlugin):
+
+class Gristmill(GroupedExecutor):
     """``gristmill.Executor``, with its defaults unless they are set."""
 
     ways: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"loss_retries": 3})
@@ -28,29 +35,58 @@ class Gristmill(ExecutorPlugin):
     task_timeout: TaskTimeout = None
     #: How it keeps what tasks share, if the application does not say "none": as its contexts do.
     reuse: Annotated[Literal["memory", "disk", "none"], NONE_IS_A_CHOICE] = "memory"
+    #: Node agents on this machine, which have the workers in equal parts; without agents if it is 0.
+    nodes: Annotated[int, Field(ge=0)] = 0
+    #: Calls that are gathered and sent as one map, at most; each is sent by itself if it is 0.
+    batches: Annotated[int, Field(ge=0, le=_BATCH_MAX)] = 0
 
-    def open(self) -> Backend:
-        """Its first workers are started."""
-        executor = gristmill.Executor(self.workers, start=self.start, spin_us=self.spin_us)
+    @model_validator(mode="after")
+    def _make_sense(self) -> Gristmill:
+        if self.nodes and self.workers % self.nodes:
+            raise ValueError(
+                f"{self.workers} workers cannot be shared equally by {self.nodes} nodes"
+            )
+        if self.batches and (self.loss_retries or self.task_timeout is not None):
+            raise ValueError(
+                "what may be repeated or ended travels alone: batches, or loss_retries and task_timeout"
+            )
+        return self
+
+    def start_workers(self, initializer: Initializer | None) -> Backend:
+        """Its first workers are started with the first task."""
+        workers = self.workers // self.nodes if self.nodes else self.workers
+        executor = gristmill.Executor(
+            workers,
+            initializer,
+            start=self.start,
+            spin_us=self.spin_us,
+            threads_per_worker=self.threads,
+            nodes=on.local(self.nodes, workers) if self.nodes else None,
+        )
+        if self.batches:
+            return AfterParents(Batches(executor, self.batches), Gathered)
         options: dict[str, Any] = {}
         if self.loss_retries:
             options["loss_retries"] = self.loss_retries
         if self.task_timeout is not None:
             options["timeout"] = self.task_timeout
-        return _Opened(executor, options, self.reuse)
+        return Direct(executor, options, self.reuse)
+
+    def limited(self, seconds: float | None) -> ExecutorPlugin:
+        """Itself with that time for each task, unless calls travel together."""
+        return self if self.batches else super().limited(seconds)
 
     def loss_repeats(self) -> int:
         """As often as it is told to."""
         return self.loss_retries
 
 
-class _Opened:
+class Direct:
     """It takes futures as arguments itself."""
 
-    def __init__(
-        self, executor: gristmill.Executor, options: dict[str, Any], reuse: str
-    ) -> None:
-        self._executor = executor
+    def __init__(self, executor: gristmill.Executor, options: dict[str, Any], reuse: str) -> None:
+        #: The executor itself.
+        self.executor = executor
         self._options = options
         self._reuse = reuse
         # Without options tasks take the short way.
@@ -60,14 +96,16 @@ class _Opened:
     def within(
         self, setup: Callable[..., Any], arguments: tuple[Any, ...]
     ) -> tuple[Backend, Source]:
+        """Itself with a context for all tasks, and what gives them what that has."""
         name = getattr(setup, "__name__", type(setup).__name__)
         context = gristmill.Context(_held, setup, arguments, name=name, reuse=self._reuse)
         inside = copy(self)
-        inside.submit = self._executor.options(**self._options, context=context).submit
+        inside.submit = self.executor.options(**self._options, context=context).submit
         return inside, _InContext(context)
 
     def shutdown(self) -> None:
-        self._executor.shutdown(wait=True, cancel_futures=True)
+        """Ends every process and thread of it."""
+        self.executor.shutdown(wait=True, cancel_futures=True)
 
 
 def _held(setup: Callable[..., Any], arguments: tuple[Any, ...]) -> dict[str, Any]:

@@ -1,34 +1,71 @@
-"""Pools of processes: the standard library's and loky's."""
+"""Pools of processes: the standard library's two, and loky's."""
 
 from __future__ import annotations
 
 import importlib
 import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
-from typing import ClassVar, Literal
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from typing import Any, ClassVar, Literal
 
 from gristmill.bench.dependencies import AfterParents
-from gristmill.bench.executors.base import ExecutorPlugin
+from gristmill.bench.executors.groups import GroupedExecutor, Initializer
 from gristmill.bench.interfaces import Backend
 
+#: How processes are started.
+Start = Literal["fork", "spawn", "forkserver"]
 
-class Processes(ExecutorPlugin):
+
+class Processes(GroupedExecutor):
     """``concurrent.futures.ProcessPoolExecutor``."""
 
-    start: Literal["fork", "spawn", "forkserver"] = "forkserver"
+    start: Start = "forkserver"
 
-    def open(self) -> Backend:
+    def start_workers(self, initializer: Initializer | None) -> Backend:
         """Its processes start with its first tasks."""
+        context = multiprocessing.get_context(self.start)
         return AfterParents(
-            ProcessPoolExecutor(self.workers, mp_context=multiprocessing.get_context(self.start))
+            ProcessPoolExecutor(self.workers, mp_context=context, initializer=initializer)
         )
 
 
-class Loky(ExecutorPlugin):
+class Pool(GroupedExecutor):
+    """``multiprocessing.Pool``. A task whose process is killed never ends: say ``--run.timeout``."""
+
+    start: Start = "forkserver"
+
+    def start_workers(self, initializer: Initializer | None) -> Backend:
+        """Starts its processes."""
+        return AfterParents(PoolExecutor(self.workers, self.start, initializer))
+
+
+class PoolExecutor(Executor):
+    """A ``multiprocessing.Pool`` as an executor."""
+
+    def __init__(self, workers: int, start: str | None, initializer: Initializer | None) -> None:
+        #: The pool itself.
+        self.pool = multiprocessing.get_context(start).Pool(workers, initializer)
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Applies it in one of the processes."""
+        future: Future[Any] = Future()
+        # The pool cannot take a task back.
+        future.set_running_or_notify_cancel()
+        self.pool.apply_async(function, args, kwargs, future.set_result, future.set_exception)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Ends its processes; what they have not done by then is lost."""
+        self.pool.terminate()
+        self.pool.join()
+
+
+class Loky(GroupedExecutor):
     """``loky.ProcessPoolExecutor``: joblib's."""
 
     needs: ClassVar[tuple[str, ...]] = ("loky",)
 
-    def open(self) -> Backend:
+    def start_workers(self, initializer: Initializer | None) -> Backend:
         """Its processes start with its first tasks."""
-        return AfterParents(importlib.import_module("loky").ProcessPoolExecutor(self.workers))
+        loky = importlib.import_module("loky")
+        return AfterParents(loky.ProcessPoolExecutor(self.workers, initializer=initializer))

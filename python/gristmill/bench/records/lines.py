@@ -18,7 +18,7 @@ _PART = 500
 _KEPT_MAX = 100_000
 
 
-class Execution(msgspec.Struct, gc=False):
+class Execution(msgspec.Struct, gc=False, omit_defaults=True):
     """Where a task ran, and when each step began and ended, seconds since the epoch."""
 
     hostname: str
@@ -31,6 +31,8 @@ class Execution(msgspec.Struct, gc=False):
     input_transform_end_time: float
     result_transform_start_time: float
     result_transform_end_time: float
+    #: Of workers; there only where the executor has groups.
+    group: str = ""
 
 
 class Record(msgspec.Struct, gc=False, omit_defaults=True):
@@ -85,9 +87,9 @@ class _Lines:
 def _record(task: Ended) -> Record:
     execution = None
     if task.error is None:
-        begun, ready, returned, sent = task.times
+        begun, ready, returned, sent = steps = task.times
         execution = Execution(
-            task.host, task.process, begun, sent, ready, returned, begun, ready, returned, sent
+            task.host, task.process, begun, sent, ready, returned, *steps, task.group
         )
     return Record(
         str(task.number),

@@ -1,0 +1,213 @@
+"""Submissions that are gathered and sent as maps: what a program pays for each task shrinks, and each waits a little.
+
+Calls of one function are gathered up to a number. They are sent when there are so many, when another function is
+called, and whenever nothing is under way: what is gathered is never left, and a single call goes at once. Results are
+told map after map, in the order in which these were sent.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator
+from threading import Condition, Lock, Thread
+from typing import Any, Protocol
+
+#: Arguments of a call.
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+class Maps(Protocol):
+    """An executor whose maps send many calls as one."""
+
+    def map(self, function: Callable[..., Any], /, *iterables: Any, ordered: bool) -> Any:
+        """Gives results as they come."""
+
+    def shutdown(self, wait: bool, *, cancel_futures: bool) -> None:
+        """Ends every process of it."""
+
+
+class Gathered:
+    """The future of a call: the standard library's, with a lock and a condition each, costs more than a map's item."""
+
+    __slots__ = ("_batches", "callbacks", "error", "is_done", "value")
+
+    def __init__(self, batches: Batches) -> None:
+        self._batches = batches
+        self.callbacks: list[Callable[[Any], object]] = []
+        self.error: BaseException | None = None
+        self.is_done = False
+        self.value: Any = None
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Waits for what it returns; raises what it raises, or ``TimeoutError``."""
+        if not self.is_done:
+            self._batches.wait_for(self, timeout)
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Waits for its end; what it has raised."""
+        if not self.is_done:
+            self._batches.wait_for(self, timeout)
+        return self.error
+
+    def done(self) -> bool:
+        """Whether it has ended."""
+        return self.is_done
+
+    def cancel(self) -> bool:
+        """What was gathered is not looked through again."""
+        return False
+
+    def cancelled(self) -> bool:
+        """Never."""
+        return False
+
+    def add_done_callback(self, callback: Callable[[Any], object], /) -> None:
+        """Calls that once it has ended."""
+        with self._batches.lock:
+            if not self.is_done:
+                self.callbacks.append(callback)
+                return
+        callback(self)
+
+
+class Batches:
+    """An executor that sends at most ``size`` calls of a function as one map.
+
+    :param executor: has to take a map of that size whole: it reads no further than that ahead of its results.
+    """
+
+    def __init__(self, executor: Maps, size: int) -> None:
+        self._executor = executor
+        self._size = size
+        #: Of all futures and of what is gathered.
+        self.lock = Lock()
+        self._changed = Condition(self.lock)
+        self._ended = Condition(self.lock)
+        self._waiters = 0
+        self._is_over = False
+        self._function: Callable[..., Any] | None = None
+        #: By function, so that the executor knows them again.
+        self._attempts: dict[Callable[..., Any], Attempt] = {}
+        self._gathered: list[tuple[Gathered, Arguments]] = []
+        #: Maps under way, oldest first, with the futures of their items.
+        self._sent: deque[tuple[Any, list[Gathered]]] = deque()
+        self._teller_waits = False
+        self._teller = Thread(target=self._tell, name="batches")
+        self._teller.start()
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Gathered:
+        """Gathers a call."""
+        future = Gathered(self)
+        with self.lock:
+            if self._is_over:
+                raise RuntimeError("cannot submit after shutdown")
+            if function is not self._function:
+                self._send()
+                self._function = function
+            self._gathered.append((future, (args, kwargs)))
+            if len(self._gathered) >= self._size:
+                self._send()
+            if self._teller_waits:
+                self._changed.notify()
+        return future
+
+    def wait_for(self, future: Gathered, timeout: float | None) -> None:
+        """Waits for its end. Raises ``TimeoutError``."""
+        with self.lock:
+            self._waiters += 1
+            try:
+                if not self._ended.wait_for(future.done, timeout):
+                    raise TimeoutError
+            finally:
+                self._waiters -= 1
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Tells of what was submitted, and ends every process and thread."""
+        with self.lock:
+            self._is_over = True
+            self._changed.notify()
+        self._teller.join()
+        self._executor.shutdown(wait, cancel_futures=cancel_futures)
+
+    def _send(self) -> None:
+        """Sends what is gathered; the lock is held."""
+        gathered, self._gathered = self._gathered, []
+        if not gathered:
+            return
+        assert self._function is not None, "gathered with it"
+        attempt = self._attempts.get(self._function)
+        if attempt is None:
+            attempt = self._attempts[self._function] = Attempt(self._function)
+        calls = [(number, arguments) for number, (_, arguments) in enumerate(gathered)]
+        try:
+            results = self._executor.map(attempt, calls, ordered=False)
+        except Exception as error:
+            # Told by the thread that tells: who is called back may submit.
+            results = _refused(error)
+        self._sent.append((results, [future for future, _ in gathered]))
+
+    def _tell(self) -> None:
+        """The thread that takes results and tells of them."""
+        while True:
+            with self.lock:
+                while not (self._sent or self._gathered or self._is_over):
+                    self._teller_waits = True
+                    self._changed.wait()
+                    self._teller_waits = False
+                if not self._sent:
+                    self._send()
+                if not self._sent:
+                    return
+                results, futures = self._sent.popleft()
+            self._complete(results, futures)
+
+    def _complete(self, results: Any, futures: list[Gathered]) -> None:
+        """Completes those of a map. One that is lost ends it: nobody knows which those are that are left."""
+        try:
+            for number, value, error in results:
+                self._end(futures[number], value, error)
+        except BaseException as error:
+            for future in futures:
+                if not future.is_done:
+                    self._end(future, None, error)
+
+    def _end(self, future: Gathered, value: Any, error: BaseException | None) -> None:
+        future.value, future.error = value, error
+        with self.lock:
+            future.is_done = True
+            callbacks, future.callbacks = future.callbacks, []
+            if self._waiters:
+                self._ended.notify_all()
+        for callback in callbacks:
+            try:
+                callback(future)
+            except Exception:
+                traceback.print_exc()
+
+
+def _refused(error: Exception) -> Iterator[Any]:
+    """The results of a map that was not sent."""
+    raise error
+    yield
+
+
+class Attempt:
+    """A function whose call gives its number, and what it returned or raised: a map ends with the first that raises."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __call__(self, call: tuple[int, Arguments]) -> tuple[int, Any, BaseException | None]:
+        """Calls it."""
+        number, (args, kwargs) = call
+        try:
+            return number, self._function(*args, **kwargs), None
+        except Exception as error:
+            return number, None, error
+
+    def __reduce__(self) -> tuple[type[Attempt], tuple[Any, ...]]:
+        return Attempt, (self._function,)

@@ -1,0 +1,167 @@
+"""Parsl programs: on Parsl's kernel or ours, each over Parsl's executors or ours."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from gristmill.bench.executors.base import ExecutorPlugin, TaskTimeout, put_first, scratch
+from gristmill.bench.executors.groups import GroupedExecutor, Initializer
+from gristmill.bench.interfaces import Backend, Future
+
+#: The package that has Parsl's names: Parsl itself, or ours.
+Surface = Literal["parsl", "gristmill"]
+
+
+class Parsl(ExecutorPlugin):
+    """Parsl's data-flow kernel over its own executors: HTEX, of one local block, or threads."""
+
+    needs: ClassVar[tuple[str, ...]] = ("parsl",)
+    without_groups: ClassVar[str] = "Parsl's workers run nothing before their first task"
+
+    ways: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"executor": "threads"})
+
+    executor: Literal["htex", "threads"] = "htex"
+    task_timeout: TaskTimeout = None
+
+    def open(self) -> Backend:
+        """Starts kernel and executor."""
+        workers = self.workers
+        if self.executor == "threads":
+            return Kernel("parsl", lambda _: threads(workers), walltime=self.task_timeout)
+        return Kernel("parsl", lambda folder: htex(workers, folder), walltime=self.task_timeout)
+
+
+class GristmillParsl(GroupedExecutor):
+    """A Parsl program on our kernel and executor; or on Parsl's own kernel, over our executor."""
+
+    kernel: Surface = "gristmill"
+    start: Literal["fork", "spawn"] = "fork"
+    #: Repetitions of a task whose worker was lost.
+    loss_retries: Annotated[int, Field(ge=0)] = 0
+    task_timeout: TaskTimeout = None
+
+    @model_validator(mode="after")
+    def _has_kernel(self) -> GristmillParsl:
+        missing = Parsl.missing() if self.kernel == "parsl" else None
+        if missing is not None:
+            raise ValueError(f"Parsl's own kernel is not available here: {missing}")
+        return self
+
+    def start_workers(self, initializer: Initializer | None) -> Backend:
+        """Starts kernel and executor; workers start with the first task."""
+        return Kernel(
+            self.kernel,
+            lambda _: ours(
+                self.workers,
+                initializer=initializer,
+                start_method=self.start,
+                threads_per_worker=self.threads,
+                loss_retries=self.loss_retries,
+            ),
+            walltime=self.task_timeout,
+        )
+
+    def loss_repeats(self) -> int:
+        """As often as it is told to."""
+        return self.loss_retries
+
+
+def threads(workers: int) -> Any:
+    """Parsl's executor in threads of the program."""
+    executors = importlib.import_module("parsl.executors")
+    return executors.ThreadPoolExecutor(label="threads", max_threads=workers)
+
+
+def htex(workers: int, folder: str, **others: Any) -> Any:
+    """Parsl's executor in processes of one local block, with its defaults but for encryption, which is off.
+
+    :param folder: for its logs.
+    :param others: further arguments of it, or other ones.
+    """
+    local = importlib.import_module("parsl.providers").LocalProvider
+    chosen: dict[str, Any] = {
+        "address": "127.0.0.1",
+        "worker_logdir_root": folder,
+        "provider": local(init_blocks=1, max_blocks=1),
+    } | others
+    return importlib.import_module("parsl.executors").HighThroughputExecutor(
+        label="htex", max_workers_per_node=workers, encrypted=False, **chosen
+    )
+
+
+def ours(workers: int, **others: Any) -> Any:
+    """Our engine, as an executor of either kernel."""
+    executors = importlib.import_module("gristmill.parsl.executors.engine")
+    return executors.GristmillExecutor(max_workers=workers, **others)
+
+
+class Kernel:
+    """A kernel with one executor: nothing remembered, nothing scaled, nothing written outside of a folder of its own.
+
+    :param surface: whose kernel.
+    :param make_executor: is given the folder.
+    :param logs: whether the kernel writes its log.
+    :param walltime: seconds that each task may run.
+    :param others: further fields of its configuration.
+    """
+
+    def __init__(
+        self,
+        surface: Surface,
+        make_executor: Callable[[str], Any],
+        logs: bool = False,
+        walltime: float | None = None,
+        **others: Any,
+    ) -> None:
+        # Parsl's workers are commands beside Python.
+        put_first("PATH", os.path.dirname(sys.executable))
+        self._parsl = importlib.import_module(surface)
+        self._folder = scratch()
+        #: The kernel itself.
+        self.kernel = self._parsl.DataFlowKernel(
+            self._parsl.Config(
+                executors=[make_executor(self._folder.name)],
+                run_dir=self._folder.name,
+                initialize_logging=logs,
+                strategy="none",
+                usage_tracking=0,
+                **others,
+            )
+        )
+        self._walltime = walltime
+        self._apps: dict[Callable[..., Any], Callable[..., Future]] = {}
+
+    def app(self, function: Callable[..., Any]) -> Callable[..., Future]:
+        """The app that a function is made, once."""
+        app = self._apps.get(function)
+        if app is None:
+            seconds = self._walltime
+            called = function if seconds is None else _limited(function, seconds)
+            app = self._parsl.python_app(called, data_flow_kernel=self.kernel)
+            self._apps[function] = app
+        return app
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
+        """Calls the app that the function is made."""
+        return self.app(function)(*args, **kwargs)
+
+    def shutdown(self) -> None:
+        """Ends kernel and executor."""
+        if not self.kernel.cleanup_called:
+            self.kernel.cleanup()
+        self._folder.cleanup()
+
+
+def _limited(function: Callable[..., Any], seconds: float) -> Callable[..., Any]:
+    """A function with the parameter by which Parsl knows for how long it may run."""
+
+    def limited(*args: Any, walltime: float = seconds, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return limited
