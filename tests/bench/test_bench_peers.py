@@ -17,7 +17,7 @@ APPS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("executor", ["loky", "dask", "ray", "parsl"])
+@pytest.mark.parametrize("executor", ["dask", "loky", "mpi", "parsl", "ray"])
 def test_a_peer_runs_what_we_run(
     executor: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
