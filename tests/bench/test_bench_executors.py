@@ -1,0 +1,327 @@
+"""Executors in each of their modes: ours on nodes, in batches and under both kernels; those that are not here."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import sys
+import threading
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+
+from gristmill._cli import main
+from gristmill.bench import BenchError
+from gristmill.bench.executors.batches import Batches
+from gristmill.bench.executors.ours import Gristmill
+from gristmill.bench.executors.parsls import GristmillParsl
+from gristmill.bench.executors.taskvine import TaskVine
+from gristmill.bench.plugins import find, make
+
+ENDPOINT = "6b8a2b1c-7a1f-4c9f-8f0e-0123456789ab"
+
+
+def process(_number: int) -> int:
+    return os.getpid()
+
+
+def parent_of_parent(_number: int) -> int:
+    """The keeper's parent: the program, or the agent of a node."""
+    stat = Path(f"/proc/{os.getppid()}/stat").read_text()
+    return int(stat.rpartition(")")[2].split()[1])
+
+
+def meet(folder: Path, number: int, others: int) -> int:
+    """Waits until so many tasks run at the same time; gives its node agent, or the program."""
+    (folder / str(number)).touch()
+    while len(list(folder.iterdir())) < others:
+        os.sched_yield()
+    return parent_of_parent(number)
+
+
+def half(number: int) -> float:
+    return 1 / number
+
+
+def die_once(flag: Path) -> str:
+    if flag.exists():
+        return "the second time"
+    flag.touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("killed")
+
+
+def test_workers_are_shared_by_agents_on_this_machine(tmp_path: Path) -> None:
+    backend = Gristmill(workers=2, nodes=2).open()
+    try:
+        found = [backend.submit(meet, tmp_path, number, 2) for number in range(2)]
+        agents = {future.result(60) for future in found}
+    finally:
+        backend.shutdown()
+    assert len(agents) == 2
+    assert os.getpid() not in agents
+
+
+class Spy:
+    """An executor that runs maps when it is told to, and remembers how large they were."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def map(self, function: Any, calls: Any, ordered: bool) -> Iterator[Any]:
+        self.sizes.append(len(calls))
+        return (function(call) for call in calls)
+
+    def shutdown(self, wait: bool, *, cancel_futures: bool) -> None: ...
+
+
+def test_calls_are_gathered_and_none_is_left() -> None:
+    spy = Spy()
+    batches = Batches(spy, 10)
+    futures = [batches.submit(half, number) for number in range(25)]
+    results = [future.exception(30) or future.result() for future in futures]
+    batches.shutdown()
+    assert isinstance(results[0], ZeroDivisionError), "one that raises ends no other"
+    assert results[1:] == [1 / number for number in range(1, 25)]
+    assert sum(spy.sizes) == 25
+    assert max(spy.sizes) <= 10
+
+
+def test_who_waits_for_a_gathered_call_waits_no_longer_than_asked() -> None:
+    gate = threading.Event()
+    batches = Batches(Spy(), 10)
+    held = batches.submit(gate.wait, 60)
+    with pytest.raises(TimeoutError):
+        held.result(0)
+    assert not held.done()
+    assert not held.cancel()
+    told: SimpleQueue[Any] = SimpleQueue()
+    held.add_done_callback(lambda _: 1 / 0)
+    held.add_done_callback(told.put)
+    gate.set()
+    assert told.get(timeout=30) is held, "a callback that raises harms no other"
+    assert held.result() is True
+    batches.shutdown()
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        batches.submit(half, 1)
+
+
+def test_a_map_that_cannot_be_sent_fails_its_calls_and_no_others() -> None:
+    backend = Gristmill(batches=5).open()
+    try:
+        lost = backend.submit(half, threading.Lock())
+        assert isinstance(lost.exception(30), Exception)
+        assert backend.submit(half, 2).result(30) == 0.5
+    finally:
+        backend.shutdown()
+
+
+@pytest.mark.parametrize("kernel", ["gristmill", pytest.param("parsl", marks=pytest.mark.slow)])
+def test_a_parsl_program_runs_on_either_kernel_over_our_executor(
+    kernel: Any, tmp_path: Path
+) -> None:
+    if kernel == "parsl" and find("executor", "parsl").missing():
+        pytest.skip("pip install parsl")
+    backend = GristmillParsl(kernel=kernel, loss_retries=1).open()
+    try:
+        first = backend.submit(half, 4)
+        assert backend.submit(half, first).result(60) == 4
+        assert backend.submit(process, 0).result(60) != os.getpid()
+        assert backend.submit(die_once, tmp_path / "flag").result(60) == "the second time"
+    finally:
+        backend.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "says"),
+    [
+        ("gristmill", {"workers": 4, "nodes": 3}, "4 workers cannot be shared equally by 3 nodes"),
+        ("gristmill", {"batches": 9, "loss_retries": 1}, "travels alone: batches or loss_retries"),
+        ("gristmill", {"batches": 20_000}, "executor.batches: Input should be less than or equal"),
+        ("gristmill", {"threads": 0}, "executor.threads: Input should be greater"),
+        ("gristmill-parsl", {"kernel": "dask"}, "executor.kernel: Input should be 'parsl' or"),
+    ],
+)
+def test_modes_that_make_no_sense_are_refused(name: str, fields: Any, says: str) -> None:
+    with pytest.raises(BenchError, match=says):
+        make("executor", name, fields)
+
+
+def test_parsls_kernel_is_refused_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gristmill.bench.plugins._is_installed", lambda name: name != "parsl")
+    with pytest.raises(BenchError, match="not available here: pip install parsl"):
+        make("executor", "gristmill-parsl", {"kernel": "parsl"})
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        ("taskvine", "conda install -c conda-forge ndcctools"),
+        ("globus", "pip install globus-compute-sdk"),
+        ("mpi", "pip install mpi4py"),
+    ],
+)
+def test_what_is_not_here_is_listed_with_the_way_to_get_it_and_refused(
+    name: str, way: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("gristmill.bench.plugins._is_installed", lambda _name: False)
+    monkeypatch.setattr("gristmill.bench.executors.taskvine.find_spec", lambda _name: None)
+    assert main(["bench", "list"]) == 0
+    assert way in capsys.readouterr().out
+    assert main(["bench", "run", "--app", "fib", "--executor", name]) == 2
+    assert f"executor {name!r} is not available here: {way}" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("mpi4py"), reason="pip install mpi4py")
+def test_mpi_without_a_library_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mpi = importlib.import_module("gristmill.bench.executors.mpi")
+    mpi.library_missing.cache_clear()
+    monkeypatch.setenv("MPI4PY_LIBMPI", str(tmp_path / "libmpi.so"))
+    assert "finds no MPI library" in str(mpi.Mpi.missing())
+    mpi.library_missing.cache_clear()
+
+
+@pytest.mark.slow
+def test_mpi_that_cannot_spawn_ends_the_run_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = find("executor", "mpi").missing()
+    if missing is not None:
+        pytest.skip(missing)
+    words = ["--app", "fib", "--executor", "mpi", "--executor.workers", "1000"]
+    words += ["--run.environment", '{"OMPI_MCA_rmaps_base_oversubscribe": "0"}']
+    status = main(["bench", "run", *words, "--run.timeout", "60", "--run.folder", str(tmp_path)])
+    said = capsys.readouterr().err
+    if "Open MPI" not in str(*(one.read_text() for one in tmp_path.glob("*/log.txt"))):
+        pytest.skip("not Open MPI, which counts cores")
+    assert status == 2
+    assert "MPI has not spawned 1000 workers" in said
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({}, "executor.endpoint: Field required"),
+        ({"endpoint": "mine"}, "executor.endpoint: Input should be a valid UUID"),
+    ],
+)
+def test_globus_needs_an_endpoint(fields: Any, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gristmill.bench.plugins._is_installed", lambda _name: True)
+    with pytest.raises(BenchError, match=says):
+        make("executor", "globus", fields)
+
+
+@pytest.mark.slow
+def test_globus_without_a_login_says_so_before_it_connects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = find("executor", "globus").missing()
+    if missing is not None:
+        pytest.skip(missing)
+    monkeypatch.setenv("GLOBUS_COMPUTE_USER_DIR", str(tmp_path / "nobody"))
+    for name in ("GLOBUS_COMPUTE_CLIENT_ID", "GLOBUS_COMPUTE_CLIENT_SECRET"):
+        monkeypatch.delenv(name, raising=False)
+    words = ["--app", "fib", "--executor", "globus", "--executor.endpoint", ENDPOINT]
+    assert main(["bench", "run", *words, "--run.folder", str(tmp_path)]) == 2
+    assert "nobody has logged in to Globus" in capsys.readouterr().err
+
+
+class VineTask:
+    """A task of TaskVine's futures executor, as its sources have it; it runs when its manager waits."""
+
+    def __init__(self, number: int, call: Any) -> None:
+        self.id = number
+        self._call = call
+        self._has_retrieved = False
+
+    def output(self, timeout: object = "wait_forever") -> Any:
+        assert self._has_retrieved, "its manager would wait for it for ever"
+        function, *args = self._call
+        return function(*args)
+
+
+class Vine:
+    """TaskVine's manager, factory and futures executor: what is used of them, in one."""
+
+    def __init__(self, **chosen: Any) -> None:
+        self.chosen = chosen
+        self.manager = self.factory = self
+        self.owner = threading.get_ident()
+        self.tasks: list[VineTask] = []
+        self.count = 0
+        self.is_broken = False
+        made.append(self)
+
+    def future_task(self, *call: Any) -> VineTask:
+        self.count += 1
+        return VineTask(self.count, call)
+
+    def submit(self, task: VineTask) -> None:
+        assert threading.get_ident() == self.owner, "a manager belongs to one thread"
+        self.tasks.append(task)
+
+    def wait(self, seconds: int) -> VineTask | None:
+        assert threading.get_ident() == self.owner, "a manager belongs to one thread"
+        if self.is_broken:
+            raise OSError("its port is gone")
+        return self.tasks.pop() if self.tasks else None
+
+    def stop(self) -> None:
+        self.chosen["stopped"] = True
+
+
+made: list[Vine] = []
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, executor: Any) -> None:
+    """Puts something in the place of TaskVine's futures executor."""
+    vine = types.ModuleType("ndcctools.taskvine")
+    vine.FuturesExecutor = executor  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "ndcctools", types.ModuleType("ndcctools"))
+    monkeypatch.setitem(sys.modules, "ndcctools.taskvine", vine)
+    # Which it changes.
+    monkeypatch.setenv("PATH", os.environ["PATH"])
+
+
+def test_taskvine_is_driven_by_one_thread_and_its_futures_are_as_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stand_in(monkeypatch, Vine)
+    backend = TaskVine(workers=3).open()
+    one = backend.submit(half, 2)
+    told: SimpleQueue[Any] = SimpleQueue()
+    backend.submit(half, one).add_done_callback(told.put)
+    failed = backend.submit(half, 0)
+    assert told.get(timeout=30).result() == 2
+    assert isinstance(failed.exception(30), ZeroDivisionError)
+    backend.shutdown()
+    chosen = made[-1].chosen
+    assert chosen["opts"] == {"min-workers": 3, "max-workers": 3, "cores": 1}
+    assert chosen["manager_host_port"] == f"localhost:{chosen['port']}"
+    assert chosen["stopped"]
+
+
+def test_a_taskvine_that_breaks_fails_all_tasks_and_those_that_come_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stand_in(monkeypatch, Vine)
+    backend = TaskVine().open()
+    made[-1].is_broken = True
+    for _ in range(2):
+        assert isinstance(backend.submit(half, 1).exception(30), OSError)
+    backend.shutdown()
+    assert made[-1].chosen["stopped"]
+
+
+def test_taskvine_without_its_factory_fails_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_chosen: Any) -> None:
+        raise OSError("Command not found: vine_worker")
+
+    stand_in(monkeypatch, refuse)
+    with pytest.raises(OSError, match="vine_worker"):
+        TaskVine().open()
