@@ -1,13 +1,10 @@
 """The list of engines: ours, what may stand in for it, and the peers."""
 
 from benches.adapters.base import Engine
-from benches.adapters.dask_engine import DaskEngine
+from benches.adapters.clusters import DaskEngine, RayEngine
 from benches.adapters.gristmill_engine import GristmillEngine
-from benches.adapters.loky_pool import LokyEngine
-from benches.adapters.multiprocessing_pool import PoolEngine
-from benches.adapters.parsl_engine import ParslHtexEngine, ParslThreadsEngine
-from benches.adapters.process_pool import ProcessPoolEngine
-from benches.adapters.ray_engine import RayEngine
+from benches.adapters.kernels import ParslHtexEngine, ParslThreadsEngine
+from benches.adapters.pools import LokyEngine, PoolEngine, ProcessPoolEngine
 from benches.model import Unavailable
 
 PEERS: dict[str, type[Engine]] = {

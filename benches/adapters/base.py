@@ -1,7 +1,8 @@
 """What every engine looks like to the rows: start, submit, result, close.
 
-`submit` and `result` are attributes that hold the engine's own callables wherever they fit: a
-Python method around them would cost as much as a task of ours.
+Peers are opened by the executors of `gristmill.bench`; what is here is what a row needs besides. `submit` and `result`
+are attributes that hold the engine's own callables wherever they fit: a Python method around them would cost as much as
+a task of ours, and a future of the suite's more.
 """
 
 import importlib.metadata
@@ -110,6 +111,11 @@ class ExecutorEngine(Engine):
 def scratch() -> tempfile.TemporaryDirectory[str]:
     """Makes a folder for an engine's logs and sockets; short, as socket paths are limited."""
     return tempfile.TemporaryDirectory(prefix="gb-", ignore_cleanup_errors=True)
+
+
+def suite(module: str) -> Any:
+    """Loads executors of the suite when one is started: a build that is older than the suite is measured without it."""
+    return importlib.import_module(f"gristmill.bench.executors.{module}")
 
 
 def share_paths() -> None:

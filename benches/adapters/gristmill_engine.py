@@ -11,7 +11,7 @@ from benches.model import Unavailable
 
 
 class GristmillEngine(ExecutorEngine):
-    """`gristmill.Executor(max_workers=N)`, nothing tuned."""
+    """`gristmill.Executor(max_workers=N)`, nothing tuned: the executor itself, of an older build too."""
 
     key = "gristmill"
     name = "gristmill"

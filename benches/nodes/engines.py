@@ -5,11 +5,10 @@ import shlex
 from concurrent.futures import Executor
 from typing import Any, ClassVar, cast
 
-from benches.adapters.base import Engine, share_paths
-from benches.adapters.dask_engine import DaskEngine
+from benches.adapters.base import Engine, share_paths, suite
+from benches.adapters.clusters import DaskEngine, RayEngine
 from benches.adapters.gristmill_engine import GristmillEngine
-from benches.adapters.parsl_engine import ParslHtexEngine
-from benches.adapters.ray_engine import RayEngine
+from benches.adapters.kernels import ParslHtexEngine
 from benches.nodes.order import Place
 
 
@@ -42,12 +41,8 @@ class DaskOnNodes(OnNodes, DaskEngine):
 
     recursion = "benches.nodes.recursion_dask"
 
-    def start(self) -> None:
-        share_paths()
-        self.connect(self.place.meeting[0])
-
-    def close(self) -> None:
-        self.client.close()
+    def connected(self) -> Any:
+        return suite("clusters").DaskClient(self.place.meeting[0])
 
 
 class RayOnNodes(OnNodes, RayEngine):
@@ -55,14 +50,14 @@ class RayOnNodes(OnNodes, RayEngine):
 
     recursion = "benches.nodes.recursion_ray"
 
-    def connection(self) -> dict[str, Any]:
-        return {"address": self.place.meeting[0]}
+    def connected(self) -> Any:
+        return suite("clusters").RayClient(address=self.place.meeting[0])
 
 
 class HtexOnNodes(OnNodes, ParslHtexEngine):
     """The interchange at the login end; one block that is a manager on each node."""
 
-    def executor(self) -> Any:
+    def executor(self, folder: str) -> Any:
         shell = shlex.quote(self.place.shell)
         each = f'for host in {shlex.join(self.place.hosts)}; do {shell} $host "$*" & done; wait'
         launcher = importlib.import_module("parsl.launchers").WrappedLauncher(
@@ -71,13 +66,7 @@ class HtexOnNodes(OnNodes, ParslHtexEngine):
         provider = importlib.import_module("parsl.providers").LocalProvider(
             init_blocks=1, max_blocks=1, launcher=launcher
         )
-        return importlib.import_module("parsl.executors").HighThroughputExecutor(
-            label="htex",
-            max_workers_per_node=1,
-            address=self.place.address,
-            encrypted=False,
-            provider=provider,
-        )
+        return suite("parsls").htex(1, folder, address=self.place.address, provider=provider)
 
 
 ENGINES: dict[str, type[OnNodes]] = {

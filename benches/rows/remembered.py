@@ -23,7 +23,7 @@ class RememberingEngine(OursEngine):
     def start(self) -> None:
         super().start()
         app = importlib.import_module("gristmill").python_app(
-            noop, data_flow_kernel=self.kernel, cache=True
+            noop, data_flow_kernel=self.backend.kernel, cache=True
         )
         self.submit = lambda function, *arguments: app(*arguments)
 
