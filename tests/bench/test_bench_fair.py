@@ -1,0 +1,112 @@
+"""All executors have the same: as many workers as were asked for, one thread each, nothing remembered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gristmill._cli import main
+from gristmill.bench.plugins import find, names
+
+#: An application as a distribution of somebody else has one. Its tasks wait for each other, so that nobody can run two.
+LOOKING = '''
+import os
+import threading
+from pathlib import Path
+
+from gristmill.bench import App, WrongResult
+
+
+def look(folder, number, workers):
+    """Who runs it, what can differ from call to call, and the threads that libraries are allowed."""
+    Path(folder, f"{os.getpid()}-{threading.get_native_id()}").touch()
+    while len(os.listdir(folder)) < workers:
+        os.sched_yield()
+    return os.getpid(), threading.get_native_id(), os.urandom(8), threads_here()
+
+
+def threads_here():
+    try:
+        import numpy
+        from threadpoolctl import threadpool_info
+    except ImportError:
+        return {int(os.environ["OMP_NUM_THREADS"])}
+    numpy.ones((2, 2)) @ numpy.ones((2, 2))
+    return {one["num_threads"] for one in threadpool_info()} | {int(os.environ["OMP_NUM_THREADS"])}
+
+
+class Looking(App):
+    threads: int
+
+    def run(self, engine, folder):
+        met = folder / "met"
+        met.mkdir()
+        tasks = [
+            engine.submit(look, str(met), 0, engine.workers) for _ in range(4 * engine.workers)
+        ]
+        return engine.workers, [task.result() for task in tasks]
+
+    def check(self, result):
+        workers, seen = result
+        who = {(process, thread) for process, thread, _, _ in seen}
+        if len(who) != workers:
+            raise WrongResult(f"{len(who)} workers in the place of {workers}")
+        if len({drawn for _, _, drawn, _ in seen}) != len(seen):
+            raise WrongResult("a call was answered with what another one had returned")
+        threads = set().union(*(one for _, _, _, one in seen))
+        if threads != {self.threads}:
+            raise WrongResult(f"{threads} threads in the place of {self.threads}")
+        return f"{workers} workers"
+'''
+#: Those whose start takes a while.
+SLOW = {"dask", "gristmill-parsl", "inline", "loky", "mpi", "parsl", "pool", "ray"}
+ELSEWHERE = {"globus", "taskvine"}
+
+
+@pytest.fixture
+def looking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Installs it, for this process and those of runs."""
+    site = tmp_path / "site"
+    about = site / "looking-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: looking\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[gristmill.bench.app]\nlooking = looking:Looking\n")
+    (site / "looking.py").write_text(LOOKING)
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setenv("PYTHONPATH", str(site))
+
+
+@pytest.mark.parametrize(
+    ("executor", "options"),
+    [
+        *(
+            pytest.param(name, [], marks=[pytest.mark.slow] if name in SLOW else [], id=name)
+            for name in sorted(set(names("executor")) - ELSEWHERE)
+        ),
+        pytest.param("gristmill", ["--executor.nodes", "2"], id="gristmill-nodes"),
+        pytest.param(
+            "processes", ["--executor.threads", "2"], marks=pytest.mark.slow, id="two-threads"
+        ),
+        pytest.param("gristmill", ["--executor.threads", "2"], id="gristmill-two-threads"),
+    ],
+)
+def test_workers_and_their_threads_are_those_that_were_asked_for(
+    executor: str,
+    options: list[str],
+    looking: None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    missing = find("executor", executor).missing()
+    if missing is not None:
+        pytest.skip(missing)
+    words = ["--app", "looking", "--app.threads", "2" if "--executor.threads" in options else "1"]
+    words += ["--executor", executor, *options, "--run.timeout", "100"]
+    assert main(["bench", "run", *words, "--run.folder", str(tmp_path)]) == 0, capsys.readouterr()
+    said, *_, folder = capsys.readouterr().out.splitlines()
+    found = json.loads(Path(folder, "summary.json").read_text())
+    workers = 1 if executor == "inline" else 2
+    assert said.endswith(f"{workers} workers")
+    assert found["tasks"] == 4 * workers
