@@ -9,6 +9,7 @@ from gristmill.bench.config import Benchmark, resolve
 from gristmill.bench.engine import Engine, Stream, TaskFuture
 from gristmill.bench.errors import BenchError, RunFailed, WrongResult
 from gristmill.bench.executors.base import ExecutorPlugin
+from gristmill.bench.executors.groups import Group, GroupedExecutor
 from gristmill.bench.filters import FilterPlugin
 from gristmill.bench.interfaces import Backend, Filter, Future, Keeper, Records, Transformer
 from gristmill.bench.plugins import Plugin
@@ -26,6 +27,8 @@ __all__ = [
     "Filter",
     "FilterPlugin",
     "Future",
+    "Group",
+    "GroupedExecutor",
     "Keeper",
     "Plugin",
     "Records",
