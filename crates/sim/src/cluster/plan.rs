@@ -78,11 +78,7 @@ impl ClusterPlan {
             start_failures: if base.demands > 0 { 0 } else { base.start_failures },
             ..base.clone()
         };
-        let weather = Weather {
-            delay_ns: pick(random, &[10_000, 100_000, 1_000_000]),
-            jitter_ns: pick(random, &[0, 50_000, 2_000_000]),
-            window_size: pick(random, &[300, 2_000, 1 << 20, 1 << 20]),
-        };
+        let weather = draw_weather(random);
         let sizes = Self::draw_sizes(random);
         let way_ns = weather.delay_ns + weather.jitter_ns;
         let beat_ns = (pick(random, &[1, 5, 20]) * way_ns.max(1_000_000))
@@ -174,6 +170,14 @@ fn bytes_per_trip(weather: &Weather, sizes: &LinkSizes) -> u64 {
     let kept = sizes.chunk.saturating_mul(sizes.session.unacknowledged_chunks_max);
     let bytes = kept.min(sizes.session.unacknowledged_bytes_max).min(weather.window_size);
     bytes.max(1) as u64
+}
+
+fn draw_weather(random: &mut Random) -> Weather {
+    Weather {
+        delay_ns: pick(random, &[10_000, 100_000, 1_000_000]),
+        jitter_ns: pick(random, &[0, 50_000, 2_000_000]),
+        window_size: pick(random, &[300, 2_000, 1 << 20, 1 << 20]),
+    }
 }
 
 fn draw_node(random: &mut Random) -> Capacity {
