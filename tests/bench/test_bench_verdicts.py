@@ -134,8 +134,9 @@ def test_all_executors_that_are_installed_are_measured_in_all_their_ways(
 ) -> None:
     monkeypatch.setattr("gristmill.bench.plugins._is_installed", lambda name: name == "parsl")
     labels = [column.label for column in columns(None)]
-    expected = ["gristmill", "gristmill loss_retries=3", "parsl", "parsl executor=threads"]
-    assert [label for label in labels if label.startswith(("gristmill", "parsl"))] == expected
+    ours = ["gristmill", "gristmill loss_retries=3", "gristmill-parsl"]
+    parsls = ["parsl", "parsl executor=threads"]
+    assert [label for label in labels if label.startswith(("gristmill", "parsl"))] == ours + parsls
     assert {"processes", "threads"} <= set(labels)
     assert not {"dask", "ray", "inline"} & set(labels)
     assert [column.label for column in columns(["inline"])] == ["inline"]
