@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
+from functools import partial
 from queue import SimpleQueue
 from time import monotonic, sleep, time
 from typing import Any, Generic, TypeVar
@@ -142,7 +143,7 @@ class Engine:
             call = self._calls[function] = self._around(function)
         task.future = self._backend.submit(call, *args, **kwargs)
         if self._records is not None:
-            self._note(call.__name__, task, self._records)
+            self._note(call.__name__, task)
         return task
 
     def map(
@@ -206,35 +207,38 @@ class Engine:
         is_bare = self._records is None and self._passage is None
         return prepared if is_bare else Call(prepared, self._passage, self._sizes)
 
-    def _note(self, name: str, task: TaskFuture[Any], records: Records) -> None:
-        number, parents, submitted = task.number, task.parents, task.submitted
+    def _note(self, name: str, task: TaskFuture[Any]) -> None:
+        self._tally.unnoted.add(task.number)
+        # Not a closure, whose cells the collector of garbage would look at, and not the task, which has the future.
+        ended = partial(self._end, name, task.number, task.parents, task.submitted)
+        task.future.add_done_callback(ended)
 
-        def note(future: Future) -> None:
-            received = time()
-            try:
-                one: Answer = future.result()
-            except BaseException as error:
-                ended = Ended(name, number, parents, submitted, received, Failure.of(error))
-            else:
-                ended = Ended(
-                    name,
-                    number,
-                    parents,
-                    submitted,
-                    received,
-                    None,
-                    one.host,
-                    one.process,
-                    one.times,
-                    one.size,
-                    one.group,
-                )
-            records.note(ended)
-            unnoted.discard(number)
-
-        unnoted = self._tally.unnoted
-        unnoted.add(number)
-        task.future.add_done_callback(note)
+    def _end(
+        self, name: str, number: int, parents: tuple[int, ...], submitted: float, future: Future
+    ) -> None:
+        """Notes that a task has ended."""
+        assert self._records is not None, "there is nothing to note it in"
+        received = time()
+        try:
+            one: Answer = future.result()
+        except BaseException as error:
+            ended = Ended(name, number, parents, submitted, received, Failure.of(error))
+        else:
+            ended = Ended(
+                name,
+                number,
+                parents,
+                submitted,
+                received,
+                None,
+                one.host,
+                one.process,
+                one.times,
+                one.size,
+                one.group,
+            )
+        self._records.note(ended)
+        self._tally.unnoted.discard(number)
 
 
 def _parents(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
