@@ -77,7 +77,9 @@ class _Lines:
 
     def _write(self) -> None:
         with self._lock:
-            kept, self._kept = self._kept, []
+            # Others may add to the list meanwhile, and what they add stays.
+            kept = self._kept[:]
+            del self._kept[: len(kept)]
             encoder = msgspec.json.Encoder()
             for first in range(0, len(kept), _PART):
                 part = kept[first : first + _PART]
