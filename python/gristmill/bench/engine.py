@@ -12,7 +12,7 @@ from copy import copy
 from functools import partial
 from queue import SimpleQueue
 from time import monotonic, sleep, time
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from gristmill.bench.call import Answer, Call, Passage, value_of
 from gristmill.bench.ended import Ended, Failure
@@ -22,28 +22,13 @@ from gristmill.bench.within import Anew, Kept, Prepared, Reuse, Source
 Result = TypeVar("Result")
 
 
-class TaskFuture(Generic[Result]):
-    """What a task will return."""
+class FutureAround:
+    """What stands around another future, whose end is its own."""
 
-    __slots__ = ("_arrived", "future", "number", "parents", "submitted")
+    __slots__ = ("future",)
 
-    def __init__(
-        self, number: int, parents: tuple[int, ...], arrived: Callable[[Any], Any]
-    ) -> None:
-        self._arrived = arrived
-        #: Counts the tasks of an engine, from 0.
-        self.number = number
-        #: The numbers of the tasks whose futures it was given.
-        self.parents = parents
-        #: When it was submitted, seconds since the epoch.
-        self.submitted = time()
-        #: The executor's own.
-        self.future: Future
-
-    def result(self, timeout: float | None = None) -> Result:
-        """Waits for what it returns; raises what it raises."""
-        value: Result = self._arrived(self.future.result(timeout))
-        return value
+    #: The other one.
+    future: Future
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Waits for its end; what it has raised."""
@@ -57,9 +42,31 @@ class TaskFuture(Generic[Result]):
         """Cancels it if the executor can; whether it did."""
         return self.future.cancel()
 
-    def add_done_callback(self, callback: Callable[[TaskFuture[Result]], object]) -> None:
+    def add_done_callback(self, callback: Callable[[Self], object]) -> None:
         """Calls that once it has ended."""
         self.future.add_done_callback(lambda _: callback(self))
+
+
+class TaskFuture(FutureAround, Generic[Result]):
+    """What a task will return."""
+
+    __slots__ = ("_arrived", "number", "parents", "submitted")
+
+    def __init__(
+        self, number: int, parents: tuple[int, ...], arrived: Callable[[Any], Any]
+    ) -> None:
+        self._arrived = arrived
+        #: Counts the tasks of an engine, from 0.
+        self.number = number
+        #: The numbers of the tasks whose futures it was given.
+        self.parents = parents
+        #: When it was submitted, seconds since the epoch.
+        self.submitted = time()
+
+    def result(self, timeout: float | None = None) -> Result:
+        """Waits for what it returns; raises what it raises."""
+        value: Result = self._arrived(self.future.result(timeout))
+        return value
 
 
 class Stream(Iterator[TaskFuture[Result]]):

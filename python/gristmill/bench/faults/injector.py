@@ -11,7 +11,7 @@ from math import floor
 from pathlib import Path
 from typing import Any
 
-from gristmill.bench.engine import Engine, TaskFuture
+from gristmill.bench.engine import Engine, FutureAround, TaskFuture
 from gristmill.bench.faults.kinds import FAILURE_KINDS, FailureKind, Scene
 from gristmill.bench.faults.notes import Notes, Planned
 from gristmill.bench.faults.watched import (
@@ -145,35 +145,19 @@ class Injector:
         return call
 
 
-class InjectedFuture:
-    """What a task of the application will return, as that sees it."""
+class InjectedFuture(FutureAround):
+    """What a task of the application will return, as that sees it: around its engine's future, or one that has ended if
+    the engine refused it.
+    """
 
     def __init__(self, number: int, kind: FailureKind | None) -> None:
         self.number = number
         #: How it is to fail, if it is.
         self.kind = kind
-        #: Its engine's; one that has ended if that refused it.
-        self.future: Future | TaskFuture[Any]
 
     def result(self, timeout: float | None = None) -> Any:
         """Waits for what it returns; raises what it raises."""
         return value_of(self.future.result(timeout))
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Waits for its end; what it has raised."""
-        return self.future.exception(timeout)
-
-    def done(self) -> bool:
-        """Whether it has ended."""
-        return self.future.done()
-
-    def cancel(self) -> bool:
-        """Cancels it if the executor can; whether it did."""
-        return self.future.cancel()
-
-    def add_done_callback(self, callback: Callable[[Any], object], /) -> None:
-        """Calls that with this future once the task has ended."""
-        self.future.add_done_callback(lambda _: callback(self))
 
 
 def _sent(argument: Any) -> Any:
