@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from gristmill import _cli
-from gristmill.bench.figures import catalogue, page
+from gristmill.bench.errors import BenchError
+from gristmill.bench.figures import catalogue, drawing, page
 from gristmill.bench.figures.data import Data, read
-from gristmill.bench.figures.figure import Figure, Relation
+from gristmill.bench.figures.figure import Figure, Relation, Sweep
+from gristmill.bench.figures.rates import bare
 from gristmill.bench.figures.relations import alike, at_least, every, grows, highest
-from gristmill.bench.figures.session import Point, Summary
-from gristmill.bench.figures.throughput import bare
+from gristmill.bench.figures.session import Case, Point, Sample, Session, Summary
 
 
 def rates() -> Data:
@@ -55,7 +56,7 @@ def test_a_relation_of_what_was_not_measured_is_neither_right_nor_wrong() -> Non
         at_least("fast", 1, "slow", (7,))(rates())
 
 
-class Threads(Figure):
+class Threads(Sweep):
     """Threads beside no executor, and one that there is not."""
 
     key = "threads"
@@ -83,8 +84,8 @@ def test_reproduce_measures_draws_and_says_what_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("matplotlib")
-    for where in (catalogue, page):
-        monkeypatch.setattr(where, "FIGURES", {"threads": Threads()})
+    monkeypatch.setattr(catalogue, "FIGURES", {"threads": Threads()})
+    monkeypatch.setattr(page, "CHAPTERS", {"Threads and others": (Threads(),)})
     command = ["bench", "reproduce", "threads", "--folder", str(tmp_path)]
     assert _cli.main([*command, "--repeats", "2"]) == 0
     data = read(tmp_path / "threads.json")
@@ -105,6 +106,69 @@ def test_reproduce_measures_draws_and_says_what_holds(
     assert _cli.main([*command, "--page-only"]) == 0
     assert (tmp_path / "index.md").read_text() == written
     assert (tmp_path / "threads.svg").read_text() == picture
+
+
+class Shares(Figure):
+    """Two runs, each of two parts."""
+
+    key = "shares"
+    source = "Nobody, figure 1"
+    title = "Shares"
+    across = "run"
+    upward = "%"
+    form = "shares"
+
+    def measure(self, session: Session) -> Data:
+        def parts(run: str, work: float) -> list[Sample]:
+            return [Sample("work", run, work), Sample("rest", run, 100 - work)]
+
+        def fails() -> list[Sample]:
+            raise BenchError("it is broken")
+
+        cases = [
+            Case("first", "first", lambda: parts("first", 80)),
+            Case("second", "second", lambda: parts("second", 30)),
+            Case("third", "third", fails),
+        ]
+        return session.turns(self.empty(), cases)
+
+
+class Named(Shares):
+    """The same as a table."""
+
+    key = "named"
+    title = "Named"
+    form = "table"
+
+
+def test_what_measures_itself_is_drawn_in_shares_or_put_into_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    figures = (Shares(), Named())
+    monkeypatch.setattr(catalogue, "FIGURES", {one.key: one for one in figures})
+    monkeypatch.setattr(page, "CHAPTERS", {"Parts": figures})
+    command = ["bench", "reproduce", "all", "--folder", str(tmp_path), "--repeats", "1"]
+    assert _cli.main(command) == 0
+    written = (tmp_path / "index.md").read_text()
+    for line in (
+        "## Parts",
+        "### Shares",
+        "![Shares](shares.svg)",
+        "### Named",
+        "| first | 80 (80-80; 1) | 20 (20-20; 1) |",
+        "- third is missing: at third: it is broken",
+    ):
+        assert line in written.splitlines()
+    assert {one.name for one in tmp_path.glob("*.svg")} == {"shares.svg"}
+
+
+def test_bars_of_all_series_stand_side_by_side(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    drawing.draw(rates(), "Rates", tmp_path / "bars.svg", "bars")
+    picture = (tmp_path / "bars.svg").read_text()
+    assert "fast" in picture
+    assert "slow" in picture
 
 
 def test_what_cannot_be_reproduced_is_said_at_once(

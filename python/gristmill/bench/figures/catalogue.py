@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gristmill.bench.errors import BenchError
+from gristmill.bench.figures import contexts, kernels, suites
 from gristmill.bench.figures.figure import Figure
-from gristmill.bench.figures.throughput import Granularity, Metg, Workers
-from gristmill.bench.figures.travel import DataSize
 
-#: In the order in which the page has them.
-FIGURES: dict[str, Figure] = {
-    one.key: one for one in (Granularity(), Metg(), Workers(), DataSize())
+#: The chapters of the page, each with its figures in order.
+CHAPTERS: dict[str, tuple[Figure, ...]] = {
+    "Kernels of data-flow programs": kernels.FIGURES,
+    "Function contexts": contexts.FIGURES,
+    "Executors and applications": suites.FIGURES,
 }
+#: In the order in which the page has them.
+FIGURES: dict[str, Figure] = {one.key: one for each in CHAPTERS.values() for one in each}
 
 
 def chosen(names: Sequence[str]) -> dict[str, Figure]:

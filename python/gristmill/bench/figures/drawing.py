@@ -1,14 +1,20 @@
-"""Figures as pictures: medians with their confidence intervals, by matplotlib."""
+"""Figures as pictures: medians with their confidence intervals, by matplotlib.
+
+``lines``: a curve for each series, or bars side by side if there is one place. ``bars``: the bars of all series side by
+side at each place. ``shares``: a bar for each place, of which each series has a part. ``table``: no picture.
+"""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from gristmill.bench.errors import BenchError
 from gristmill.bench.figures.data import Data, Place
+
+Form = Literal["lines", "bars", "shares", "table"]
 
 _SIZE_IN = (7.0, 4.0)
 #: So many times between the least and the most, and an axis is logarithmic.
@@ -16,8 +22,11 @@ _WIDE = 20.0
 _MARKS = "osD^v<>PX*"
 
 
-def draw(data: Data, title: str, path: Path) -> None:
-    """Writes it as SVG; ``BenchError``: matplotlib is not installed, or there is nothing to show."""
+def draw(data: Data, title: str, path: Path, form: Form = "lines") -> None:
+    """Writes it as SVG, in a form that has a picture.
+
+    ``BenchError``: matplotlib is not installed, or there is nothing to show.
+    """
     if importlib.util.find_spec("matplotlib") is None:
         raise BenchError("figures are drawn with matplotlib: pip install matplotlib")
     if not data.cells:
@@ -30,7 +39,11 @@ def draw(data: Data, title: str, path: Path) -> None:
         )
         area = figure.subplots()
         places = data.places()
-        if len(places) == 1:
+        if form == "shares":
+            _shares(area, data, places)
+        elif form == "bars" and len(places) > 1:
+            _groups(area, data, places)
+        elif len(places) == 1:
             _bars(area, data, places[0])
         else:
             _lines(area, data, places)
@@ -52,6 +65,35 @@ def _bars(area: Any, data: Data, place: Place) -> None:
     area.set_xlabel(data.upward)
     if min(medians) > 0 and max(medians) > _WIDE * min(medians):
         area.set_xscale("log")
+
+
+def _groups(area: Any, data: Data, places: list[Place]) -> None:
+    """The bars of all series side by side at each place."""
+    names = data.series()
+    height = 0.8 / len(names)
+    for index, name in enumerate(names):
+        found = data.of(name)
+        where = [places.index(place) + (index + 0.5) * height - 0.4 for place in found]
+        area.barh(where, [one.value for one in found.values()], height, label=name)
+    area.set_yticks(range(len(places)), [str(place) for place in places])
+    area.invert_yaxis()
+    area.set_xlabel(data.upward)
+    if _is_wide([median.value for name in names for median in data.of(name).values()]):
+        area.set_xscale("log")
+    _legend(area)
+
+
+def _shares(area: Any, data: Data, places: list[Place]) -> None:
+    """A bar for each place, of which each series has a part."""
+    ends = dict.fromkeys(places, 0.0)
+    for name in data.series():
+        found = data.of(name)
+        parts = [found[place].value if place in found else 0.0 for place in places]
+        area.barh([str(one) for one in places], parts, left=list(ends.values()), label=name)
+        ends = {place: ends[place] + part for place, part in zip(places, parts, strict=True)}
+    area.invert_yaxis()
+    area.set_xlabel(data.upward)
+    _legend(area)
 
 
 def _lines(area: Any, data: Data, places: list[Place]) -> None:
@@ -78,6 +120,10 @@ def _lines(area: Any, data: Data, places: list[Place]) -> None:
         area.set_yscale("log")
     area.set_xlabel(data.across)
     area.set_ylabel(data.upward)
+    _legend(area)
+
+
+def _legend(area: Any) -> None:
     area.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gristmill.bench.figures.data import Data
-from gristmill.bench.figures.session import Point, Session, Summary
+from gristmill.bench.figures.drawing import Form
+from gristmill.bench.figures.session import Point, Sample, Session, Summary
 
 
 @dataclass(frozen=True)
@@ -34,21 +35,39 @@ class Figure(ABC):
     #: What the axes have, with units.
     across: ClassVar[str] = ""
     upward: ClassVar[str]
+    #: How it is drawn: see ``gristmill.bench.figures.drawing``.
+    form: ClassVar[Form] = "lines"
     relations: ClassVar[tuple[Relation, ...]] = ()
 
     @abstractmethod
-    def points(self) -> Iterable[Point]:
-        """What is run for it."""
-
-    @abstractmethod
-    def value(self, summary: Summary) -> float:
-        """What it shows of a run."""
-
     def measure(self, session: Session) -> Data:
         """Measures it anew."""
-        return session.sweep(Data(self.key, self.across, self.upward), self.points(), self.value)
+
+    def empty(self) -> Data:
+        """Its data before anything is measured."""
+        return Data(self.key, self.across, self.upward)
 
     @property
     def about(self) -> str:
         """What the paper has measured, and what is different here."""
         return " ".join((type(self).__doc__ or "").split())
+
+
+class Sweep(Figure):
+    """A figure that shows of each run of the suite one value, or some."""
+
+    @abstractmethod
+    def points(self) -> Iterable[Point]:
+        """What is run for it."""
+
+    def value(self, summary: Summary) -> float:
+        """What it shows of a run, unless it shows several samples."""
+        raise NotImplementedError
+
+    def samples(self, summary: Summary, point: Point) -> Iterable[Sample]:
+        """What it shows of a run: its one value."""
+        return [Sample(point.series, point.at, self.value(summary))]
+
+    def measure(self, session: Session) -> Data:
+        """Measures it anew."""
+        return session.sweep(self.empty(), self.points(), self.samples)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gristmill.bench.figures import drawing
-from gristmill.bench.figures.catalogue import FIGURES
+from gristmill.bench.figures.catalogue import CHAPTERS
 from gristmill.bench.figures.data import Data, read
 from gristmill.bench.figures.figure import Figure, Relation
 from gristmill.bench.statistics import Median
@@ -30,36 +30,44 @@ Values are medians of the runs, with 95 % confidence intervals where there are s
 def write(folder: Path) -> Path:
     """Writes the page of all figures that were measured into their folder, with their pictures."""
     parts = [_HEAD]
-    for name, figure in FIGURES.items():
-        path = folder / f"{name}.json"
-        if path.exists():
-            data = read(path)
-            drawing.draw(data, figure.title, folder / f"{name}.svg")
-            parts.append(_section(name, figure, data))
+    for chapter, figures in CHAPTERS.items():
+        measured = [one for one in figures if (folder / f"{one.key}.json").exists()]
+        if measured:
+            parts.append(f"## {chapter}\n")
+        parts += [_section(figure, folder) for figure in measured]
     page = folder / PAGE
     page.write_text("\n".join(parts), encoding="utf-8")
     return page
 
 
-def _section(name: str, figure: Figure, data: Data) -> str:
+def _section(figure: Figure, folder: Path) -> str:
+    name = figure.key
+    data = read(folder / f"{name}.json")
     lines = [
-        f"## {figure.title}",
+        f"### {figure.title}",
         f"{figure.source}; `gristmill bench reproduce {name}`. {figure.about}",
         "",
-        f"![{figure.title}]({name}.svg)",
-        "",
+    ]
+    if figure.form == "table":
+        lines += [*_table(data), ""]
+    else:
+        drawing.draw(data, figure.title, folder / f"{name}.svg", figure.form)
+        lines += [f"![{figure.title}]({name}.svg)", ""]
+    lines += [
         "| The paper's relation | here | measured |",
         "|---|---|---|",
         *(_row(relation, data) for relation in figure.relations),
         "",
         *(f"- {series} is missing: {why}" for series, why in data.missing.items()),
         "",
-        f'??? note "Measurements, {data.upward}"',
-        *("    " + line for line in _table(data)),
-        "",
-        f"    {_where(data)}",
-        "",
     ]
+    if figure.form == "table":
+        lines += [f"In {data.upward}. {_where(data)}", ""]
+    else:
+        folded = ["", *_table(data), "", _where(data)]
+        lines += [f'??? note "Measurements, {data.upward}"']
+        lines += [f"    {line}".rstrip() for line in folded]
+        lines += [""]
     return "\n".join(lines)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,22 @@ class Point(NamedTuple):
     tables: Tables
 
 
+class Sample(NamedTuple):
+    """One value that was measured."""
+
+    series: str
+    at: Place
+    value: float
+
+
+class Case(NamedTuple):
+    """Something that is measured in turns with others: it gives samples, of its series or of several."""
+
+    series: str
+    at: Place
+    measure: Callable[[], Iterable[Sample]]
+
+
 class Session:
     """Where figures are measured, and how often each run is repeated."""
 
@@ -33,25 +50,50 @@ class Session:
         self.repeats = repeats
         self._timeout_s = timeout_s
 
-    def sweep(self, data: Data, points: Iterable[Point], value: Callable[[Summary], float]) -> Data:
-        """Runs all points, one after the other, and that as often as there are repetitions.
-
-        What is not available here is left out, and so is the rest of a series of which a run fails: both are noted.
-        """
+    def sweep(
+        self,
+        data: Data,
+        points: Iterable[Point],
+        samples: Callable[[Summary, Point], Iterable[Sample]],
+    ) -> Data:
+        """Runs all points in turns, and adds what samples each run gives. What is not available here is left out."""
         ready = [point for point in points if self._is_available(data, point)]
+        return self.turns(
+            data,
+            [
+                Case(point.series, point.at, partial(self._measured, point, samples))
+                for point in ready
+            ],
+        )
+
+    def turns(self, data: Data, cases: Sequence[Case]) -> Data:
+        """Measures all cases, one after the other, and that as often as there are repetitions.
+
+        The rest of a series of which one fails, with a ``BenchError``, is left out: that is noted.
+        """
         for turn in range(self.repeats):
-            for point in ready:
-                if point.series in data.missing:
+            for case in cases:
+                if case.series in data.missing:
                     continue
-                self._say(f"{data.figure}: {point.series} at {point.at}, {turn + 1}/{self.repeats}")
+                self._say(f"{data.figure}: {case.series} at {case.at}, {turn + 1}/{self.repeats}")
                 try:
-                    found = run.summary(run.start(self._benchmark(point.tables)))
+                    found = list(case.measure())
                 except BenchError as error:
-                    data.missing[point.series] = f"at {point.at}: {error}"
+                    data.missing[case.series] = f"at {case.at}: {error}"
                     self._say(str(error))
                     continue
-                data.add(point.series, point.at, value(found))
+                for sample in found:
+                    data.add(*sample)
         return data
+
+    def run(self, tables: Tables) -> Path:
+        """Runs a benchmark once, in a process of its own; gives its folder. ``BenchError``: as of ``run.start``."""
+        return run.start(self._benchmark(tables))
+
+    def _measured(
+        self, point: Point, samples: Callable[[Summary, Point], Iterable[Sample]]
+    ) -> Iterable[Sample]:
+        return samples(run.summary(self.run(point.tables)), point)
 
     def _is_available(self, data: Data, point: Point) -> bool:
         if point.series in data.missing:

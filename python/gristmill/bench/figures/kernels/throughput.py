@@ -1,76 +1,20 @@
-"""How many tasks a second engines run, by workers and by how long tasks take."""
+"""How many tasks a second engines run, by how long tasks take."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from gristmill.bench.figures.data import Data
-from gristmill.bench.figures.figure import Figure, Relation
-from gristmill.bench.figures.relations import alike, at_least, every, highest
-from gristmill.bench.figures.session import Point, Summary, Tables
+from gristmill.bench.figures.figure import Relation, Sweep
+from gristmill.bench.figures.rates import OTHERS, Rate, bare, tasks_for
+from gristmill.bench.figures.relations import alike, at_least, every
+from gristmill.bench.figures.session import Point, Summary
 
-#: Engines of others that the papers compare.
-OTHERS = ("parsl", "ray", "dask")
-#: Tasks of a run, by engine: fewer where each takes milliseconds, so that runs last about as long.
-_TASKS = {"gristmill": 100_000, "threads": 20_000, "processes": 10_000, "loky": 5_000}
-_TASKS_OF_OTHERS = 1_000
-_WORKERS = (1, 2, 4)
 _MICROSECONDS = (0.1, 1, 10, 100, 1_000, 10_000)
 _SHORT = (0.1, 1, 10)
 
 
-def tasks_for(executor: str, microseconds: float = 0.0) -> int:
-    """How many tasks fill a run of a second or a few."""
-    tasks = _TASKS.get(executor, _TASKS_OF_OTHERS)
-    return max(100, round(min(tasks, 2e6 / microseconds))) if microseconds else tasks
-
-
-def bare(app: dict[str, Any], executor: str, workers: int) -> Tables:
-    """A run of an application of which nothing is noted."""
-    return {
-        "app": app,
-        "executor": {"name": executor, "workers": workers},
-        "records": {"name": "none"},
-    }
-
-
-class _Rate(Figure):
-    upward = "tasks/s"
-
-    def value(self, summary: Summary) -> float:
-        """Of the phase in which the application runs."""
-        return float(summary["tasks_per_second"])
-
-
-class Workers(_Rate):
-    """A bag of tasks without work or data. As many are under way as there are workers, and each that ends is followed
-    by another: a round trip each, with nothing to hide it behind. The paper has 1,000 tasks and up to 128 workers.
-    """
-
-    key = "taps-4"
-    source = "TaPS, figure 4"
-    title = "Rate of tasks that do nothing, by workers"
-    across = "workers"
-    relations = (
-        Relation(
-            "a pool of processes is faster than Parsl, Ray and Dask on one node",
-            every(*(at_least("processes", 1, name, (1, 2)) for name in OTHERS)),
-        ),
-        Relation("Ray is faster than Dask", at_least("ray", 1, "dask", _WORKERS)),
-        Relation("Gristmill is faster than all of them", highest("gristmill", _WORKERS)),
-    )
-
-    def points(self) -> Iterator[Point]:
-        """Each engine at each number of workers."""
-        for workers in _WORKERS:
-            for name in ("gristmill", "processes", "threads", *OTHERS):
-                tasks = tasks_for(name) // 2
-                app = {"name": "synthetic", "in_flight": workers, "tasks": tasks}
-                yield Point(name, workers, bare(app, name, workers))
-
-
-class Granularity(_Rate):
+class Granularity(Rate):
     """Tasks that do not depend on each other compute for 0.1 to 10,000 microseconds, on two workers. The papers compare
     kernels of Parsl, in Python and in C, with Ray and Dask, on up to 256 workers.
     """
@@ -107,7 +51,7 @@ class Granularity(_Rate):
                 yield Point(name, microseconds, bare(app | {"busy_us": microseconds}, name, 2))
 
 
-class Metg(Figure):
+class Metg(Sweep):
     """How long the tasks of a stencil have to take for half of the time of two workers to be spent in them: the lower,
     the shorter the tasks that an engine is good for.
     """

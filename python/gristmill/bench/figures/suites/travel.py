@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gristmill.bench.figures.data import Data
-from gristmill.bench.figures.figure import Figure, Relation
+from gristmill.bench.figures.figure import Relation, Sweep
+from gristmill.bench.figures.rates import OTHERS, bare
 from gristmill.bench.figures.relations import at_least, every
 from gristmill.bench.figures.session import Point, Summary
-from gristmill.bench.figures.throughput import OTHERS, bare
 
 _WAYS = {"": None, " with files": "pickled-files", " with ProxyStore": "proxystore"}
 _SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
@@ -16,7 +16,7 @@ _LARGEST = _SIZES[-1]
 _TASKS = 100
 
 
-class DataSize(Figure):
+class DataSize(Sweep):
     """A chain of tasks that take and return so many bytes, with the executor's own way of moving them, through pickled
     files, and through ProxyStore. The paper has 320 tasks on 32 workers, and a Redis server behind ProxyStore; here
     that is its connector for files.

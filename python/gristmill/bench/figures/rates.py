@@ -1,0 +1,39 @@
+"""Runs of tasks that do little, of which nothing is noted, and how many a second an engine manages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gristmill.bench.figures.figure import Sweep
+from gristmill.bench.figures.session import Summary, Tables
+
+#: Engines of others that the papers compare.
+OTHERS = ("parsl", "ray", "dask")
+#: Tasks of a run, by engine: fewer where each takes milliseconds, so that runs last about as long.
+_TASKS = {"gristmill": 100_000, "threads": 20_000, "processes": 10_000, "loky": 5_000}
+_TASKS_OF_OTHERS = 1_000
+
+
+def tasks_for(executor: str, microseconds: float = 0.0) -> int:
+    """How many tasks fill a run of a second or a few."""
+    tasks = _TASKS.get(executor, _TASKS_OF_OTHERS)
+    return max(100, round(min(tasks, 2e6 / microseconds))) if microseconds else tasks
+
+
+def bare(app: dict[str, Any], executor: str, workers: int) -> Tables:
+    """A run of an application of which nothing is noted."""
+    return {
+        "app": app,
+        "executor": {"name": executor, "workers": workers},
+        "records": {"name": "none"},
+    }
+
+
+class Rate(Sweep):
+    """A figure of tasks a second."""
+
+    upward = "tasks/s"
+
+    def value(self, summary: Summary) -> float:
+        """Of the phase in which the application runs."""
+        return float(summary["tasks_per_second"])
