@@ -154,13 +154,20 @@ impl Core {
         }
     }
 
-    /// Makes a task ready whose last parent has given its result. One that is away has gone ahead, to where that is.
+    /// Makes a task ready if its last parent has given its result. One that is away has gone ahead, to where that is.
     #[inline]
     pub(crate) fn wake_dependant(&mut self, child: u32) {
         let task = &self.tasks[child];
-        if task.sequence == 0 && !matches!(task.state, State::Away | State::Returned) {
-            self.unlist(child);
-            self.make_ready(child);
+        if task.sequence > 0 {
+            return;
+        }
+        match task.state {
+            State::Away => self.unblock_away(child),
+            State::Returned => {}
+            _ => {
+                self.unlist(child);
+                self.make_ready(child);
+            }
         }
     }
 

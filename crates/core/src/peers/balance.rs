@@ -32,12 +32,12 @@ impl Core {
         }
         self.peers.recalled_at = self.now;
         let Some(place) = self.deepest_peer() else { return };
-        let peer = self.peers.get_mut(place);
-        let waiting = peer.in_flight.len - peer.offer.workers;
-        peer.is_recalled = true;
-        peer.is_dry = true;
-        self.peers.deep -= 1;
-        self.peers.settle(place, &self.config);
+        let peer = self.peers.get(place);
+        let waiting = peer.runnable() - peer.offer.workers;
+        self.peers.change(place, &self.config, |peer| {
+            peer.is_recalled = true;
+            peer.is_dry = true;
+        });
         port.recall_from_peer(peer_id(place), waiting.div_ceil(2).min(self.config.steal_max));
     }
 
@@ -69,12 +69,12 @@ impl Core {
             .filter(|&place| {
                 let peer = self.peers.get(place);
                 let is_worth_it =
-                    peer.backlog_ns > least_ns.saturating_mul(u64::from(peer.offer.workers));
+                    peer.runnable_ns() > least_ns.saturating_mul(u64::from(peer.offer.workers));
                 peer.has_more() && !peer.is_recalled && is_worth_it
             })
             .max_by_key(|&place| {
                 let peer = self.peers.get(place);
-                peer.backlog_ns / u64::from(peer.offer.workers.max(1))
+                peer.runnable_ns() / u64::from(peer.offer.workers.max(1))
             })
     }
 
@@ -92,11 +92,7 @@ impl Core {
     /// Tells that a peer has got what tasks there waited for: these can be given back from now on.
     pub fn peer_supplied(&mut self, peer: PeerId) {
         let Some(place) = self.joined_peer(peer) else { return };
-        let peer = self.peers.get_mut(place);
-        let was_deep = peer.has_more();
-        peer.is_dry = false;
-        let is_deep = peer.has_more();
-        self.peers.deep += u32::from(is_deep && !was_deep);
+        self.peers.change(place, &self.config, |peer| peer.is_dry = false);
     }
 
     /// Asks the peer that a task is with not to start it, once; false where it is to be stopped, or is with none.

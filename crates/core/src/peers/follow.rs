@@ -2,14 +2,14 @@
 //!
 //! There the result is at hand when it is needed, and a chain costs no way through the network. A task whose peer has no
 //! room waits in that peer's list, *following*; when its parents end first it is ready like any other, for any worker.
+//! What waits at a peer leaves its room to tasks that are ready: against these counts only what could run. Whether one
+//! more may wait there is a question of all that it has, or a long chain would go ahead without end.
 //! The peer gives back what it could not run because a parent came to nothing there: then it is blocked as before.
 
 use crate::place::Placed;
 use crate::port::Port;
 use crate::task::State;
 use crate::{Core, NONE};
-
-use super::levels::Level;
 
 /// Parents above which nobody looks where they all are.
 const PARENTS_MAX: usize = 64;
@@ -57,7 +57,7 @@ impl Core {
         if !peer.is_joined || peer.is_draining {
             return;
         }
-        let has_room = peer.followers.len == 0 && peer.level(&self.config) != Level::Shut;
+        let has_room = peer.followers.len == 0 && peer.has_room_to_wait(&self.config);
         if has_room && self.ship(place, index, port) {
             return;
         }
@@ -70,16 +70,12 @@ impl Core {
 
     /// Sends a blocked task, in no list, after its parents; false: it is where it was.
     fn ship(&mut self, place: usize, index: u32, port: &mut impl Port) -> bool {
-        let unfinished = self.tasks[index].sequence;
         self.tasks[index].state = State::Loose;
         self.blocked -= 1;
-        if self.send_away(place, index, port) == Placed::Full {
+        if self.send_ahead(place, index, port) == Placed::Full {
             self.tasks[index].state = State::Blocked;
             self.blocked += 1;
             return false;
-        }
-        if self.tasks[index].state == State::Away {
-            self.tasks[index].sequence = unfinished;
         }
         true
     }
@@ -111,7 +107,7 @@ impl Core {
     /// Sends what follows a peer, as far as it has room.
     pub(crate) fn pump_followers(&mut self, place: usize, port: &mut impl Port) {
         while self.peers.get(place).followers.len > 0
-            && self.peers.get(place).level(&self.config) != Level::Shut
+            && self.peers.get(place).has_room_to_wait(&self.config)
         {
             let index = self.peers.get(place).followers.head;
             self.cease_to_follow(index);
@@ -131,6 +127,21 @@ impl Core {
         self.peers.get_mut(place).followers.remove(&mut self.tasks, index);
         self.tasks[index].state = State::Blocked;
         self.tasks[index].slot = u16::MAX;
+    }
+
+    /// Notes that a task which is away waits for others there, as it did not before.
+    pub(super) fn block_away(&mut self, index: u32) {
+        let task = &self.tasks[index];
+        let (place, cost) = (usize::from(task.slot), task.cost);
+        self.peers.change(place, &self.config, |peer| peer.block(cost));
+        self.demands.search.grow(place);
+    }
+
+    /// Notes that a task which is away waits for others there no more.
+    pub(crate) fn unblock_away(&mut self, index: u32) {
+        let task = &self.tasks[index];
+        let (place, cost) = (usize::from(task.slot), task.cost);
+        self.peers.change(place, &self.config, |peer| peer.unblock(cost));
     }
 
     /// Makes a task that a peer did not run ready again, or blocks it if it had gone there before its parents' ends.

@@ -164,9 +164,17 @@ impl Core {
         is_best
     }
 
-    /// Sends a task that is in no list.
+    /// Sends a task that is in no list and waits for nobody.
     #[inline]
     pub(crate) fn send_away(&mut self, place: usize, index: u32, port: &mut impl Port) -> Placed {
+        // A ring may have counted it.
+        self.tasks[index].sequence = 0;
+        self.send_ahead(place, index, port)
+    }
+
+    /// Sends a task that is in no list, before as many of its parents have ended as its `sequence` says.
+    #[inline]
+    pub(super) fn send_ahead(&mut self, place: usize, index: u32, port: &mut impl Port) -> Placed {
         let sent = port.send_to_peer(peer_id(place), self.errand(index));
         match sent {
             Sent::Written(_) => {
@@ -233,26 +241,25 @@ impl Core {
         task.state = State::Away;
         task.slot = peer_id(place).0;
         task.cost = cost;
-        task.sequence = 0;
         if crate::HAS_TAGS {
             let waited = ticks.saturating_sub(task.submitted_ticks);
             task.written = gristmill_wire::Span::from_ticks(waited).bits();
         }
-        let extra = task.extra;
+        let (extra, is_blocked) = (task.extra, task.sequence > 0);
         let demand = self.demand(index);
-        let peer = self.peers.get_mut(place);
-        if !demand.is_none() {
-            peer.taken.add(&demand);
-        }
-        let was_deep = peer.has_more();
-        peer.in_flight.push_back(&mut self.tasks, index);
-        peer.backlog_ns += cost.ns();
-        peer.is_dry = false;
-        let is_deep = peer.has_more();
-        self.peers.deep += u32::from(is_deep && !was_deep);
+        self.peers.change(place, &self.config, |peer| {
+            if !demand.is_none() {
+                peer.taken.add(&demand);
+            }
+            peer.in_flight.push_back(&mut self.tasks, index);
+            peer.backlog_ns += cost.ns();
+            if is_blocked {
+                peer.block(cost);
+            }
+            peer.is_dry = false;
+        });
         self.peers.away += 1;
         self.peers.streak_ns += cost.ns();
-        self.peers.settle(place, &self.config);
         if extra != NONE {
             self.arm(index);
         }
@@ -267,22 +274,21 @@ impl Core {
         let task = &mut self.tasks[index];
         debug_assert!(task.state == State::Away, "only a task that is away is with a peer");
         task.state = State::Loose;
-        let (place, cost) = (usize::from(task.slot), task.cost);
+        let (place, cost, is_blocked) = (usize::from(task.slot), task.cost, task.sequence > 0);
         task.slot = u16::MAX;
         let demand = self.demand(index);
-        let peer = self.peers.get_mut(place);
-        if !demand.is_none() {
-            peer.taken.remove(&demand);
-        }
-        let was_deep = peer.has_more();
-        peer.in_flight.remove(&mut self.tasks, index);
-        peer.backlog_ns -= cost.ns();
-        peer.is_dry = false;
-        let is_deep = peer.has_more();
-        self.peers.deep += u32::from(is_deep && !was_deep);
-        self.peers.deep -= u32::from(was_deep && !is_deep);
+        self.peers.change(place, &self.config, |peer| {
+            if !demand.is_none() {
+                peer.taken.remove(&demand);
+            }
+            peer.in_flight.remove(&mut self.tasks, index);
+            peer.backlog_ns -= cost.ns();
+            if is_blocked {
+                peer.unblock(cost);
+            }
+            peer.is_dry = false;
+        });
         self.peers.away -= 1;
-        self.peers.settle(place, &self.config);
         self.demands.search.grow(place);
     }
 

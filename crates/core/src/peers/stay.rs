@@ -129,6 +129,10 @@ impl Core {
                 self.tasks[child].sequence = 0;
             }
             self.tasks[child].sequence += 1;
+            let task = &self.tasks[child];
+            if task.state == State::Away && task.sequence == 1 {
+                self.block_away(child);
+            }
             if was_ready {
                 self.block(child, port);
             }

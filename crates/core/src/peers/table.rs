@@ -6,6 +6,7 @@ use super::homes::Homes;
 use super::levels::{Level, Levels};
 use super::trust::Trust;
 use crate::demands::Taken;
+use crate::estimate::Cost;
 use crate::list::List;
 use crate::task::State;
 use crate::{Config, Core};
@@ -71,6 +72,10 @@ pub(crate) struct Peer {
     /// Tasks sent and not answered, in the order sent.
     pub in_flight: List,
     pub backlog_ns: u64,
+    /// Of those in flight, the ones that wait for others there: no worker could run them.
+    pub blocked: u32,
+    /// Their part of the backlog.
+    pub blocked_ns: u64,
     /// What demanding tasks have of it.
     pub taken: Taken,
     pub trust: Trust,
@@ -93,23 +98,35 @@ impl Peer {
         offer: PeerOffer::of_workers(0),
         in_flight: List::EMPTY,
         backlog_ns: 0,
+        blocked: 0,
+        blocked_ns: 0,
         taken: Taken::NONE,
         trust: Trust::WHOLE,
         followers: List::EMPTY,
         stayed: List::EMPTY,
     };
 
-    /// How much room it has.
+    /// How much room it has for tasks that are ready: those that wait for others there keep no worker from them.
     #[inline]
     pub fn level(&self, config: &Config) -> Level {
+        self.level_beside(self.runnable(), self.runnable_ns(), config)
+    }
+
+    /// Whether a task may wait there for others. It counts all that is there, or tasks would go ahead without end.
+    pub fn has_room_to_wait(&self, config: &Config) -> bool {
+        self.level_beside(self.in_flight.len, self.backlog_ns, config) != Level::Shut
+    }
+
+    /// How much room it has beside so many tasks, which take so long one after the other.
+    #[inline]
+    fn level_beside(&self, count: u32, backlog_ns: u64, config: &Config) -> Level {
         if !self.is_joined || self.is_draining || self.is_congested || self.trust.is_lost {
             return Level::Shut;
         }
-        let workers = self.offer.workers;
-        let count = self.in_flight.len;
         if self.is_stuck {
             return Level::Shut;
         }
+        let workers = self.offer.workers;
         if count < workers {
             return Level::Idle;
         }
@@ -118,7 +135,7 @@ impl Peer {
             return Level::Shut;
         }
         let window_ns = config.window_ns + self.offer.round_trip_ns;
-        let has_window = self.backlog_ns < window_ns.saturating_mul(u64::from(workers));
+        let has_window = backlog_ns < window_ns.saturating_mul(u64::from(workers));
         let is_shallow = count < config.depth_min.saturating_mul(workers);
         let is_deep = count >= config.depth_max.saturating_mul(workers);
         if is_shallow || (has_window && !is_deep) { Level::Open } else { Level::Shut }
@@ -142,19 +159,45 @@ impl Peer {
     /// How long a task waits there before it begins, as far as is known.
     pub fn wait_ns(&self) -> u64 {
         let workers = u64::from(self.offer.workers.max(1));
-        if self.idle_count() > 0 { 0 } else { self.backlog_ns / workers }
+        if self.idle_count() > 0 { 0 } else { self.runnable_ns() / workers }
+    }
+
+    /// Tasks there that run, or wait for nothing but a worker.
+    #[inline]
+    pub const fn runnable(&self) -> u32 {
+        self.in_flight.len - self.blocked
+    }
+
+    /// How long these are expected to take, nanoseconds, one after the other.
+    #[inline]
+    pub const fn runnable_ns(&self) -> u64 {
+        self.backlog_ns - self.blocked_ns
+    }
+
+    /// Counts a task that is there among those that wait for others.
+    #[inline]
+    pub const fn block(&mut self, cost: Cost) {
+        self.blocked += 1;
+        self.blocked_ns += cost.ns();
+    }
+
+    /// Counts it among those no more.
+    #[inline]
+    pub const fn unblock(&mut self, cost: Cost) {
+        self.blocked -= 1;
+        self.blocked_ns -= cost.ns();
     }
 
     /// Workers that have nothing to do.
     #[inline]
     pub const fn idle_count(&self) -> u32 {
-        self.offer.workers.saturating_sub(self.in_flight.len)
+        self.offer.workers.saturating_sub(self.runnable())
     }
 
     /// Whether something waits there for a worker, as far as is known.
     #[inline]
     pub fn has_more(&self) -> bool {
-        self.in_flight.len > self.offer.workers && !self.is_dry
+        self.runnable() > self.offer.workers && !self.is_dry
     }
 }
 
@@ -206,6 +249,18 @@ impl Peers {
         self.levels.put(place, level);
     }
 
+    /// Changes what a peer has to do, and with it what is known of all of them.
+    #[inline]
+    pub fn change(&mut self, place: usize, config: &Config, change: impl FnOnce(&mut Peer)) {
+        let peer = &mut self.entries[place];
+        let was_deep = peer.has_more();
+        change(peer);
+        let is_deep = peer.has_more();
+        self.deep += u32::from(is_deep && !was_deep);
+        self.deep -= u32::from(was_deep && !is_deep);
+        self.settle(place, config);
+    }
+
     fn extend_to(&mut self, place: usize) {
         while self.entries.len() <= place {
             self.entries.push(Peer::ABSENT);
@@ -225,19 +280,15 @@ impl Core {
     pub(crate) fn set_offer(&mut self, peer: PeerId, epoch: Epoch, offer: PeerOffer, ticks: u64) {
         let place = usize::from(peer.0);
         self.peers.extend_to(place);
-        let entry = self.peers.get_mut(place);
-        let was_deep = entry.has_more();
-        if !entry.is_joined {
-            entry.joined_ticks = ticks;
-        }
-        entry.is_joined = true;
-        entry.is_stuck = false;
-        entry.epoch = epoch;
-        entry.offer = offer;
-        let is_deep = entry.has_more();
-        self.peers.deep += u32::from(is_deep && !was_deep);
-        self.peers.deep -= u32::from(was_deep && !is_deep);
-        self.peers.settle(place, &self.config);
+        self.peers.change(place, &self.config, |entry| {
+            if !entry.is_joined {
+                entry.joined_ticks = ticks;
+            }
+            entry.is_joined = true;
+            entry.is_stuck = false;
+            entry.epoch = epoch;
+            entry.offer = offer;
+        });
         self.demands.search.grow(place);
     }
 
@@ -285,6 +336,15 @@ impl Core {
             let peer = self.peers.get(place);
             assert_eq!(self.peers.levels.of(place), peer.level(&self.config), "levels are kept");
             assert!(peer.in_flight.len > 0 || peer.backlog_ns == 0, "nothing is no backlog");
+            let there = List::from(&self.tasks, peer.in_flight.head);
+            let blocked = there.map(|index| &self.tasks[index]).filter(|task| task.sequence > 0);
+            let costs: Vec<u64> = blocked.map(|task| task.cost.ns()).collect();
+            let load = (costs.len(), costs.iter().sum());
+            assert_eq!(
+                (peer.blocked as usize, peer.blocked_ns),
+                load,
+                "what waits there is counted"
+            );
         }
         let lasts = |place: usize| self.peers.get(place).offer.ends_at_ns == u64::MAX;
         let shares = !self.config.shares_nested_only;

@@ -77,7 +77,15 @@ impl Fleet {
         assert!(wide <= peer.workers, "{wide} places of {} are taken", peer.workers);
         assert!(demands().map(|one| one.memory).sum::<u64>() <= memory);
         assert!(demands().map(|one| one.gpus).sum::<u32>() <= gpus * WHOLE_GPU);
-        let count = u32::try_from(live.len()).unwrap();
-        assert!(count <= (DEPTH + 1) * peer.workers, "{count} tasks are there");
+        let waits =
+            |task| self.model.known[task].parents.iter().any(|one| self.model.is_live(*one));
+        let waiting = live.iter().filter(|away| waits(&away.task)).count();
+        assert!(
+            waiting <= (DEPTH * peer.workers) as usize,
+            "{waiting} tasks wait for others there"
+        );
+        // They take no room from those that are ready, until their parents have ended.
+        let (count, most) = (live.len(), (2 * DEPTH * peer.workers) as usize);
+        assert!(count <= most, "{count} tasks are there");
     }
 }

@@ -1,7 +1,8 @@
 //! Tasks that go after their parents, to the peer that has these.
 
-use gristmill_core::{Config, Payload, PeerEnd, PeerId, Status};
+use gristmill_core::{Config, Payload, PeerEnd, PeerId, Status, TaskId};
 
+use crate::fake::Engine;
 use crate::faraway::{client_of, client_with, returned};
 
 #[test]
@@ -125,4 +126,66 @@ fn a_chain_does_not_fill_a_peer_without_end() {
         let _outcome = engine.reply_in(first, returned(), 20_000);
     }
     assert_eq!(engine.status(last), Some(Status::Succeeded));
+}
+
+/// One peer of three workers that takes no more than it can run, with a task and two that wait for it there.
+fn family_at_a_peer() -> (Engine, TaskId, [TaskId; 2]) {
+    let mut engine = client_with(&[3], Config { depth_min: 1, depth_max: 1, ..Config::default() });
+    let parent = engine.submit();
+    let children = [(); 2].map(|()| engine.submit_after(&[parent]));
+    assert_eq!(children.map(|child| engine.peer_of(child)), [Some(0); 2]);
+    (engine, parent, children)
+}
+
+/// How many of a few tasks that need nothing go to the peer at once.
+fn taken_of_four(engine: &mut Engine) -> usize {
+    let ready = [(); 4].map(|()| engine.submit());
+    engine.core.audit();
+    ready.iter().filter(|&&task| engine.peer_of(task).is_some()).count()
+}
+
+#[test]
+fn what_waits_at_a_peer_leaves_its_workers_to_tasks_that_are_ready() {
+    let (mut engine, ..) = family_at_a_peer();
+    assert_eq!(engine.core.idle_at(PeerId(0)), 2);
+    assert_eq!(taken_of_four(&mut engine), 2, "one worker runs the parent");
+}
+
+#[test]
+fn what_has_waited_at_a_peer_takes_workers_once_its_parents_have_ended() {
+    let (mut engine, parent, children) = family_at_a_peer();
+    let _outcome = engine.reply(parent, returned());
+    assert_eq!(engine.core.idle_at(PeerId(0)), 1);
+    assert_eq!(taken_of_four(&mut engine), 1);
+    let _outcome = engine.reply(children[0], returned());
+    assert_eq!(engine.core.stats().ready, 2, "the next one has the worker of the child");
+}
+
+#[test]
+fn what_came_to_nothing_at_a_peer_waits_there_no_more() {
+    let (mut engine, parent, _) = family_at_a_peer();
+    let _outcome = engine.reply(parent, PeerEnd::Raised(Payload::EMPTY));
+    assert_eq!(engine.core.idle_at(PeerId(0)), 3);
+    assert_eq!(taken_of_four(&mut engine), 3);
+}
+
+#[test]
+fn what_a_peer_gives_back_waits_there_no_more() {
+    let (mut engine, parent, children) = family_at_a_peer();
+    engine.port.full_peers = vec![0];
+    for task in [parent, children[0], children[1]] {
+        let _outcome = engine.reply(task, PeerEnd::Unstarted);
+    }
+    assert_eq!(engine.core.idle_at(PeerId(0)), 3);
+}
+
+#[test]
+fn a_peer_is_asked_for_nothing_that_waits_for_others_there() {
+    let mut engine = client_of(&[1]);
+    engine.teach_peers(1_000_000);
+    let parent = engine.submit();
+    let child = engine.submit_after(&[parent]);
+    engine.join(1, 4, 0);
+    assert_eq!(engine.peer_of(child), Some(0));
+    assert_eq!(engine.core.next_wake(engine.now), None, "there is nothing that it could give");
 }

@@ -69,6 +69,19 @@ fn one_that_is_lost_is_made_again_for_those_that_need_it() {
 }
 
 #[test]
+fn what_waits_again_for_a_result_leaves_its_worker_to_others() {
+    let mut engine = client(&[2], 1);
+    let (task, away, child) = one_that_stayed(&mut engine);
+    assert_eq!(engine.core.idle_at(PeerId(0)), 1, "the child may run");
+    engine.port.full_peers = vec![0];
+    let (peer, report) = (PeerId(away.peer), LossReport::of_node("n", "its disk is full"));
+    engine.core.result_lost(peer, task, report, engine.now, &mut engine.port);
+    engine.core.audit();
+    assert_eq!(engine.peer_of(child), Some(0));
+    assert_eq!(engine.core.idle_at(PeerId(0)), 2);
+}
+
+#[test]
 fn one_that_is_lost_and_may_not_run_again_is_lost() {
     let mut engine = client(&[1, 1], 1);
     let (task, away, child) = one_that_stayed(&mut engine);
