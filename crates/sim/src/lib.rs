@@ -136,7 +136,8 @@ mod tests {
     fn nodes_that_lie_of_data_are_found_out() {
         let mut random = random::Random::new(1);
         let (mut tasks, mut tainted, mut endings) = (0, 0, Vec::new());
-        for _ in 0..60 {
+        // One in thirty comes to send all the bytes of a result, and wrong ones.
+        for _ in 0..300 {
             let bytes: Vec<u8> = (0..2_000).map(|_| random.next().to_le_bytes()[0]).collect();
             let report = DataSiege::default().run(Choices::new(&bytes));
             (tasks, tainted) = (tasks + report.tasks, tainted + report.tainted);
