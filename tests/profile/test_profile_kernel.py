@@ -77,6 +77,22 @@ def _is_settled(seen: dict[str, kernel.WatchedThread]) -> bool:
     return is_refused or all(seen[name].states[state] for name, state in wanted.items())
 
 
+def test_a_timeline_that_is_full_ends_and_does_not_go_on_in_its_last_state(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch = Watch(slices_max=1)
+    watch.find([os.getpid()])
+    watch._living = watch._living[:1]
+    states = iter(["poll", "receive", "poll", "receive"])
+    monkeypatch.setattr(watch, "_state", lambda _: next(states))
+    for now in (1.0, 2.0, 3.0, 4.0):
+        watch.look(now)
+    (thread,) = watch._living
+    assert thread.timeline == [kernel.Slice("poll", 1.0, 2.0)]
+    assert thread.states == {"poll": 2, "receive": 2}
+    assert thread.is_cut
+
+
 def test_a_thread_that_has_ended_has_no_state() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         watch = Watch()

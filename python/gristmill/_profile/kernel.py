@@ -44,6 +44,8 @@ class WatchedThread:
     name: str
     states: Counter[str] = field(default_factory=Counter)
     timeline: list[Slice] = field(default_factory=list)
+    #: Whether the timeline ends before the thread has: there were too many slices.
+    is_cut: bool = False
     #: Seconds of processor time when that was last looked at.
     cpu_s: float = 0.0
 
@@ -56,7 +58,8 @@ class WatchedThread:
 class Watch:
     """Looks at all threads of processes that it is told of."""
 
-    def __init__(self) -> None:
+    def __init__(self, slices_max: int = _SLICES_MAX) -> None:
+        self._slices_max = slices_max
         self.threads: dict[tuple[int, int], WatchedThread] = {}
         self.commands: dict[int, str] = {}
         #: Whether the kernel does not tell what threads sleep in.
@@ -95,15 +98,18 @@ class Watch:
             if state is None:
                 continue
             thread.states[state] += 1
-            last = thread.timeline[-1] if thread.timeline else None
-            if last is not None and last.state == state:
-                last.end = now
+            if thread.is_cut:
                 continue
+            last = thread.timeline[-1] if thread.timeline else None
             if last is not None:
                 last.end = now
-            if self._slices < _SLICES_MAX:
+                if last.state == state:
+                    continue
+            if self._slices < self._slices_max:
                 thread.timeline.append(Slice(state, now, now))
                 self._slices += 1
+            else:
+                thread.is_cut = True
 
     def _state(self, thread: WatchedThread) -> str | None:
         """Its state; ``None``: it has none, or has ended."""
