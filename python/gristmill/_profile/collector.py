@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from statistics import median
+from tempfile import TemporaryFile
 from time import perf_counter
 from typing import NamedTuple
 
@@ -51,29 +52,41 @@ class Comparison(NamedTuple):
 def compare(program: Sequence[str], repeats: int) -> Comparison:
     """Runs a program that was found so often with its collector and without, with nothing to read and its output lost.
 
-    :raises CannotCompare: a run did not end with 0.
+    :raises CannotCompare: a run did not end with 0, or was interrupted.
     """
     samples: dict[bool, list[float]] = {True: [], False: []}
     for _ in range(repeats):
         for collects, seconds in samples.items():
             orders = {"ready": None, "go": None, "notes": None, "sample": 0, "collects": collects}
             command = [sys.executable, "-m", "gristmill._profile.program", json.dumps(orders)]
-            begun = perf_counter()
+            seconds.append(_run([*command, *program], "with" if collects else "without"))
+    return Comparison(*(_runs(samples[collects]) for collects in (True, False)))
+
+
+def _run(command: list[str], state: str) -> float:
+    """Seconds until a run has ended; what it leaves behind may go on."""
+    # A file: the other end of a pipe would stay open for as long as anything is there that the run has started.
+    with TemporaryFile() as errors:
+        begun = perf_counter()
+        try:
             done = subprocess.run(
-                [*command, *program],
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
+                stderr=errors,
                 check=False,
             )
-            seconds.append(perf_counter() - begun)
-            if done.returncode != 0:
-                said = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-                state = "with" if collects else "without"
-                raise CannotCompare(
-                    f"a run {state} the collector ended with {done.returncode}: {' '.join(said)}"
-                )
-    return Comparison(*(_runs(samples[collects]) for collects in (True, False)))
+        except KeyboardInterrupt:
+            # What was found until now is not to be lost with it.
+            raise CannotCompare("it was interrupted") from None
+        seconds = perf_counter() - begun
+        if done.returncode != 0:
+            errors.seek(0)
+            said = errors.read().decode(errors="replace").strip().splitlines()[-1:]
+            raise CannotCompare(
+                f"a run {state} the collector ended with {done.returncode}: {' '.join(said)}"
+            )
+    return seconds
 
 
 def _runs(seconds: Sequence[float]) -> Runs:
