@@ -64,6 +64,8 @@ def run(words: Sequence[str], size: int, record: Path | None, html: Path | None)
     if (place := _no_place(record, html)) is not None:
         print(f"gristmill trace: there is no folder {place}", file=sys.stderr)
         return 2
+    # The program may go elsewhere.
+    record, html = (None if file is None else file.absolute() for file in (record, html))
     sample = Sample(size)
     watch_submissions(sample)
     # The program has arguments of its own.
@@ -89,7 +91,8 @@ def _show(recorded: tags.Recorded, record: Path | None, html: Path | None, file:
     if html is not None:
         from gristmill._profile import report
 
-        html.write_text(report.of_tags(recorded), encoding="utf-8")
+        page = report.of_tags(recorded)
+        html.write_text(page, encoding="utf-8", errors="backslashreplace")
 
 
 def watch_submissions(sample: Sample) -> None:

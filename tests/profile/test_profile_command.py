@@ -94,7 +94,8 @@ def _check_garbage(garbage: dict[str, object]) -> None:
     assert isinstance(generations, list)
     assert isinstance(counts, list)
     assert generations[-1]["collections"] >= 1
-    assert max(tracked for _, tracked, _ in counts) > counts[0][1] + 50_000
+    # At first there is some garbage too, which is not there any more when lists are.
+    assert max(tracked for _, tracked, _ in counts) > counts[0][1] + 49_000
 
 
 def _check_page(text: str, program: str) -> None:

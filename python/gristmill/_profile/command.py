@@ -70,10 +70,13 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         parser.error("--quiet would lose all without --output")
     try:
         words = program.find([options.program, *options.arguments])
+        beside = None
         if options.output is not None:
             options.output.mkdir(parents=True, exist_ok=True)
+            # The program may go elsewhere before it notes what it has found there.
+            beside = options.output.absolute()
         looking = launch.Looking(options.rate, options.native, options.tags)
-        with TemporaryDirectory(prefix="gristmill-profile-", dir=options.output) as folder:
+        with TemporaryDirectory(prefix="gristmill-profile-", dir=beside) as folder:
             seen = launch.run(words, looking, Path(folder))
     except (program.NoProgram, permission.CannotProfile, OSError) as error:
         print(f"gristmill profile: {error}", file=sys.stderr)
@@ -123,6 +126,8 @@ def _notes(looking: launch.Looking, seen: launch.Seen) -> list[str]:
         notes.append(f"With native frames some looks are lost: {seen.said}.")
     if seen.watch.is_refused:
         notes.append("The kernel did not say what some threads slept in.")
+    if any(thread.is_cut for thread in seen.watch.threads.values()):
+        notes.append(f"There was more to see than {TIMELINE} has: it ends before the run.")
     if seen.notes is None:
         notes.append("The program did not come to an orderly end: its objects were not counted.")
     return notes
@@ -130,9 +135,11 @@ def _notes(looking: launch.Looking, seen: launch.Seen) -> list[str]:
 
 def _write(folder: Path, found: findings.Findings) -> None:
     names = timeline.names_of(found.rows)
-    (folder / REPORT).write_text(report.of_profile(found), encoding="utf-8")
+    # Words of a command need not be text.
+    page = report.of_profile(found)
+    (folder / REPORT).write_text(page, encoding="utf-8", errors="backslashreplace")
     (folder / TIMELINE).write_text(json.dumps(timeline.document(found.seen, names)))
-    (folder / STACKS).write_text("".join(f"{line}\n" for line in found.seen.stacks))
+    (folder / STACKS).write_text("".join(f"{line}\n" for line in found.seen.stacks), "utf-8")
     document = {
         "command": found.command,
         "status": found.seen.status,

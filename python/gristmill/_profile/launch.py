@@ -98,7 +98,7 @@ def run(program: Sequence[str], looking: Looking, folder: Path) -> Seen:
         started.end_by_force()
         for number, handler in before.items():
             signal.signal(number, handler)
-    lines = stacks.read_text(errors="replace").splitlines() if stacks.exists() else []
+    lines = stacks.read_text("utf-8", "replace").splitlines() if stacks.exists() else []
     found = json.loads(notes.read_text()) if notes.exists() else None
     said = _totals(log.read_text(errors="replace"))
     return Seen(status, seconds, watch, lines, found, said, begun, started.program, started.own)

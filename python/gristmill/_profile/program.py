@@ -10,12 +10,14 @@ import atexit
 import gc
 import json
 import os
-import runpy
 import shutil
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from gristmill._profile import as_main
 
 
 class NoProgram(Exception):
@@ -55,16 +57,19 @@ def run(words: Sequence[str]) -> None:
     name, *arguments = words
     if name == "-m":
         sys.argv = list(arguments)
-        sys.path[0] = os.getcwd()
-        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+        as_main.run_module(arguments[0])
     else:
         sys.argv = list(words)
-        sys.path[0] = os.path.dirname(os.path.abspath(name))
-        runpy.run_path(name, run_name="__main__")
+        as_main.run_file(name)
 
 
 def main(orders: dict[str, Any], words: Sequence[str]) -> None:
     """Runs a profiled program: ``ready`` and ``go`` are descriptors, ``notes`` a file, ``sample`` a number of tasks."""
+    if orders["ready"] is None:
+        from gristmill import _descent
+
+        # It is run for its time only: who wanted to know that may be gone.
+        _descent.end_with_parent(signal.SIGKILL)
     if not orders["collects"]:
         gc.disable()
     if orders["notes"] is not None:
