@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -62,3 +63,54 @@ def _marked(folder: Path) -> list[str]:
         if f"GRISTMILL_MARK={folder}".encode() in environment:
             found.append(process)
     return found
+
+
+@pytest.mark.usefixtures("may_profile")
+def test_what_a_killed_profile_has_left_goes_with_the_next_one_when_its_program_has_ended(
+    tmp_path: Path,
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("print('ready', flush=True)\ninput()\n")
+    command = [sys.executable, "-m", "gristmill._cli", "profile", str(program)]
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    others = scratch / "gristmill-profile-others"
+    others.symlink_to(tmp_path)
+    environment = os.environ | {"TMPDIR": str(scratch), "GRISTMILL_MARK": str(tmp_path)}
+
+    def next_one() -> set[str]:
+        """What is left beside the next profile."""
+        subprocess.run(
+            command, env=environment, input="\n", capture_output=True, text=True, check=True
+        )
+        return {one.name for one in scratch.iterdir()} - {others.name}
+
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == b"ready\n"
+        guard = _guard_above(program)
+        process.kill()
+        process.wait()
+        assert len(next_one()) == 1, "its program goes on, and will note what it found there"
+        process.stdin.write(b"\n")
+        process.stdin.close()
+        select.select([guard], [], [])
+        os.close(guard)
+    assert not next_one()
+    assert program.exists(), "a link is nobody's folder"
+
+
+def _guard_above(program: Path) -> int:
+    """The process whose child runs a program, to be waited for."""
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = Path("/proc", process, "cmdline").read_bytes().split(b"\0")
+            parent = Path("/proc", process, "stat").read_text().rpartition(")")[2].split()[1]
+        except OSError:
+            continue
+        if b"gristmill._profile.program" in words and os.fsencode(program) in words:
+            return os.pidfd_open(int(parent))
+    raise AssertionError("the program is not there")

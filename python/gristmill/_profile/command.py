@@ -7,7 +7,6 @@ import json
 import os
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from gristmill._profile import (
     collector,
@@ -17,6 +16,7 @@ from gristmill._profile import (
     program,
     report,
     rows,
+    scratch,
     tags,
     timeline,
 )
@@ -70,14 +70,11 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         parser.error("--quiet would lose all without --output")
     try:
         words = program.find([options.program, *options.arguments])
-        beside = None
         if options.output is not None:
             options.output.mkdir(parents=True, exist_ok=True)
-            # The program may go elsewhere before it notes what it has found there.
-            beside = options.output.absolute()
         looking = launch.Looking(options.rate, options.native, options.tags)
-        with TemporaryDirectory(prefix="gristmill-profile-", dir=beside) as folder:
-            seen = launch.run(words, looking, Path(folder))
+        with scratch.folder(options.output) as folder:
+            seen = launch.run(words, looking, folder)
     except (program.NoProgram, permission.CannotProfile, OSError) as error:
         print(f"gristmill profile: {error}", file=sys.stderr)
         return 2
