@@ -81,6 +81,14 @@ def test_what_was_recorded_is_shown_again_without_the_program(tmp_path: Path) ->
     assert f"gristmill trace --record {file} {program} word" in page.read_text()
 
 
+#: A file of tags, as the command leaves it, but for its counts and words, and a time.
+HEAD = '{"kind": "gristmill tags", "version": 1, "count": %s, "command": %s, "machine": {}}\n'
+TIMES = (
+    '{"submitted": %s, "written": 1, "claimed": 2, "started": 3, "ended": 4, "published": 5, '
+    '"drained": 6}\n'
+)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -90,6 +98,11 @@ def test_what_was_recorded_is_shown_again_without_the_program(tmp_path: Path) ->
             "without all",
         ),
         ('{"kind": "gristmill tags", "version": 1, "count": 1', "damaged"),
+        (HEAD % ("1", "3"), "no list of words"),
+        (HEAD % ('"1"', "[]"), "not all whole numbers"),
+        (HEAD % ("1", "[]") + TIMES % "-1e999", "not all whole numbers"),
+        (HEAD % ("1", "[]") + TIMES % "null", "not all whole numbers"),
+        (HEAD % ("1", "[]") + "[" * 100_000, "damaged"),
     ],
 )
 def test_a_damaged_record_is_refused(tmp_path: Path, text: str, said: str) -> None:

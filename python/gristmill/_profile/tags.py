@@ -167,6 +167,19 @@ def read(file: Path) -> Recorded:
         needed = {name for start, end, _ in COMPONENTS for name in (start, end)}
         if not all(needed <= line.keys() for line in lines):
             raise NoTags(f"{file} has tasks without all tags")
-        return Recorded(head["count"], lines, head["command"], head["machine"])
-    except (ValueError, KeyError, AttributeError) as error:
+        found = Recorded(head["count"], lines, head["command"], head["machine"])
+    except (ValueError, KeyError, AttributeError, RecursionError) as error:
         raise NoTags(f"{file} is damaged: {error}") from error
+    if not (_has_only(str, found.command) and isinstance(found.machine, dict)):
+        raise NoTags(f"{file} is damaged: what was run is no list of words")
+    if not _has_only(str, list(found.machine.values())):
+        raise NoTags(f"{file} is damaged: what it ran on is no text")
+    times = [line[name] for line in lines for name in needed]
+    if not _has_only(int, [found.submitted, *times]):
+        raise NoTags(f"{file} is damaged: its counts and times are not all whole numbers")
+    return found
+
+
+def _has_only(kind: type, items: list[Any]) -> bool:
+    """Whether it is a list, and has nothing else."""
+    return type(items) is list and all(type(one) is kind for one in items)
