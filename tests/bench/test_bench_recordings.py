@@ -152,6 +152,13 @@ def _changed(change: str) -> bytes:
             b'{"traceEvents": [{"ph": "X", "name": "a", "args": {"task": 0}}]}',
             "is no trace of our records: KeyError('dur')",
         ),
+        (
+            b'{"traceEvents": [{"ph": "X", "args": {"task": 0}, "dur": 1%s}]}' % (b"0" * 400),
+            "too large",
+        ),
+        (b'{"traceEvents": [{"args": %s' % (b"[" * 100_000), "recursion depth"),
+        (b'{"x": "\xff", "traceEvents": []}', "it has no tasks"),
+        (b'{"schemaVersion": "\xff"}', "invalid start byte"),
         (b"{}", "is no recorded run"),
         (b"\xff\xfe", "JSON is malformed"),
     ],
@@ -161,6 +168,22 @@ def test_documents_that_cannot_be_are_refused(content: bytes, says: str, tmp_pat
     with pytest.raises(BenchError) as refused:
         read(tmp_path / "it.json")
     assert says in str(refused.value)
+
+
+def test_lines_that_are_no_text_are_refused_and_empty_ones_are_passed_over(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    whole = json.dumps(line("a")).encode()
+    file.write_bytes(b"\n" + whole + b"\r\n\n")
+    assert [task.name for task in read(file).tasks] == ["a"]
+    file.write_bytes(whole + b"\n" + whole.replace(b'"a"', b'"\xff"'))
+    with pytest.raises(BenchError, match=r"tasks.jsonl, line 2: .*invalid start byte"):
+        read(file)
+
+
+def test_a_function_of_a_trace_has_a_name_whatever_stands_there(tmp_path: Path) -> None:
+    event = {"ph": "X", "name": [1], "ts": 1, "dur": 1, "args": {"task": 0, "parents": []}}
+    (tmp_path / "it.json").write_text(json.dumps({"traceEvents": [event]}))
+    assert read(tmp_path / "it.json").tasks[0].function == "[1]"
 
 
 def test_a_folder_without_a_record_says_what_is_looked_for(tmp_path: Path) -> None:

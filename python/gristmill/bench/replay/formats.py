@@ -15,6 +15,8 @@ from gristmill.bench.replay.recording import Recording, Row, arrange
 
 #: What is looked for in the folder of a run, the fullest first.
 _FILES = ("tasks.jsonl", "workflow.json", "trace.json")
+#: What is wrong with what is no JSON, or not of that kind, or no text, or nested too deeply.
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class _Execution(msgspec.Struct):
@@ -103,7 +105,7 @@ def _read(path: Path, _changed: int) -> Recording:
             return _of_workflow(path, kind.schemaVersion, content)
         if kind.traceEvents is not None:
             return _of_trace(path, kind.traceEvents)
-    except msgspec.DecodeError as error:
+    except _UNREADABLE as error:
         raise BenchError(f"{path}: {error}") from error
     raise BenchError(
         f"{path} is no recorded run: these are lines of JSON (tasks.jsonl), WfFormat and our traces"
@@ -114,9 +116,11 @@ def _of_lines(path: Path, content: bytes) -> Recording:
     """Of what has failed nobody knows how long it ran: it takes no time."""
     lines: list[_Line] = []
     for number, line in enumerate(content.splitlines(), 1):
+        if not line.strip():
+            continue
         try:
             lines.append(msgspec.json.decode(line, type=_Line))
-        except msgspec.DecodeError as error:
+        except _UNREADABLE as error:
             raise BenchError(f"{path}, line {number}: {error}") from error
     rows = [
         Row(
@@ -174,7 +178,7 @@ def _of_trace(path: Path, events: list[dict[str, Any]]) -> Recording:
     try:
         rows = list(_slices(events))
         spans = [(one["ts"], one["ts"] + one["dur"]) for one in events if one.get("ph") == "X"]
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BenchError(f"{path} is no trace of our records: {error!r}") from error
     if not rows:
         raise BenchError(f"{path} is no trace of our records: it has no tasks")
@@ -192,4 +196,4 @@ def _slices(events: list[dict[str, Any]]) -> Iterator[Row]:
         is_its = function is not None and "args" not in function
         lasted = (function if is_its and function else event)["dur"] * 1e-6
         parents = [str(one) for one in event["args"]["parents"]]
-        yield Row(str(event["args"]["task"]), event["name"], lasted, parents)
+        yield Row(str(event["args"]["task"]), str(event["name"]), lasted, parents)
