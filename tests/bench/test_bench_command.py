@@ -137,6 +137,27 @@ def test_what_cannot_be_run_is_refused_with_words(
     assert says in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["compare", "--executors", "inline,threads,inline"], "'inline' is named twice"),
+        (["matrix", "--executors", "threads, threads"], "'threads' is named twice"),
+        (["matrix", "--types", "failure,failure"], "'failure' is named twice"),
+    ],
+)
+def test_what_is_named_twice_is_refused_before_anything_is_run(
+    words: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["bench", *words]) == 2
+    assert says in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())
+
+
 def test_executors_take_turns_and_are_compared_with_the_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -121,6 +121,24 @@ def test_a_map_that_cannot_be_sent_fails_its_calls_and_no_others() -> None:
         backend.shutdown()
 
 
+def leave(number: int) -> int:
+    """Ends its process, or would."""
+    return number if number != 3 else sys.exit("left")
+
+
+@pytest.mark.parametrize("batches", [0, 100])
+def test_a_call_that_wants_to_end_its_worker_fails_alone(batches: int) -> None:
+    backend = Gristmill(batches=batches).open()
+    try:
+        # The first goes at once, and others are gathered meanwhile.
+        futures = [backend.submit(leave, number) for number in range(20)]
+        failed = [one for one, future in enumerate(futures) if future.exception(30) is not None]
+        assert failed == [3]
+        assert isinstance(futures[3].exception(), SystemExit)
+    finally:
+        backend.shutdown()
+
+
 @pytest.mark.parametrize("kernel", ["gristmill", pytest.param("parsl", marks=pytest.mark.slow)])
 def test_a_parsl_program_runs_on_either_kernel_over_our_executor(
     kernel: Any, tmp_path: Path

@@ -135,6 +135,10 @@ def test_the_command_replays_what_a_run_has_left(
         (["--nodes", "3"], "a simulation needs --workers"),
         (["--nodes", "0", "--workers", "1"], "--nodes: Input should be greater than or equal to 1"),
         (["--workers", "70000"], "--workers: Input should be less than or equal to 65535"),
+        (
+            ["--nodes", "65000", "--workers", "65000"],
+            "--workers: Value error, 4,225,000,000 workers are more than are simulated, 5,000,000",
+        ),
         (["--workers", "2", "--executor", "inline"], "executor is for a run"),
         (["--workers", "2", "--run.folder", "x"], "run is for a run"),
         (["--workers", "2", "--cost.hop", "3"], "there is no cost.hop; there are: program_ns,"),

@@ -136,7 +136,11 @@ def _matrix(options: argparse.Namespace, words: list[str]) -> int:
 
 
 def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",")]
+    names = [name.strip() for name in text.split(",")]
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        raise BenchError(f"{twice!r} is named twice in {text!r}")
+    return names
 
 
 def _repeats(options: argparse.Namespace) -> int:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from threading import Condition, Lock, Thread
 from typing import Any, Protocol
 
+from gristmill._interrupt import TaskInterrupted
+
 #: Arguments of a call.
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -206,7 +208,10 @@ class Attempt:
         number, (args, kwargs) = call
         try:
             return number, self._function(*args, **kwargs), None
-        except Exception as error:
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            # One that says sys.exit() ends itself, as it would by itself, and not those beside it.
             return number, None, error
 
     def __reduce__(self) -> tuple[type[Attempt], tuple[Any, ...]]:

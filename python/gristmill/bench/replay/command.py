@@ -58,7 +58,10 @@ def simulate(options: argparse.Namespace, tables: dict[str, dict[str, Any]]) -> 
         )
     except ValidationError as error:
         raise BenchError(
-            "; ".join(f"--{one['loc'][0]}: {one['msg']}" for one in error.errors(include_url=False))
+            "; ".join(
+                f"--{(one['loc'] or ('workers',))[0]}: {one['msg']}"
+                for one in error.errors(include_url=False)
+            )
         ) from error
     found = forecast.forecast(app, cluster, forecast.costs(tables.get("cost", {})))
     print(json.dumps(found, indent=2) if options.json else forecast.text(found))

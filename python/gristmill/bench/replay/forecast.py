@@ -9,13 +9,15 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gristmill import _native
 from gristmill.bench.apps.replay import Replay
 from gristmill.bench.errors import BenchError
 
 _NS = 1e9
+#: Each costs a few hundred bytes, and time before the first task.
+_WORKERS_MAX = 5_000_000
 
 
 class Cluster(BaseModel):
@@ -30,6 +32,14 @@ class Cluster(BaseModel):
     #: That the program shares with workers of its own; enough for all, if not given.
     cores: Annotated[int, Field(ge=1, le=65_535)] | None = None
     seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 1
+
+    @model_validator(mode="after")
+    def _fits(self) -> Cluster:
+        if self.worker_count > _WORKERS_MAX:
+            raise ValueError(
+                f"{self.worker_count:,} workers are more than are simulated, {_WORKERS_MAX:,}"
+            )
+        return self
 
     @property
     def worker_count(self) -> int:
