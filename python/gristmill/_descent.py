@@ -1,6 +1,7 @@
 """Runs a command for a bounded time, and leaves none of the processes behind that it has started.
 
-``python -m gristmill._descent SECONDS LOG COMMAND...``: a process in between, for a program that has others below it.
+``python -m gristmill._descent SECONDS LOG PREFIX COMMAND...``: a process in between, for a program that has others
+below it. Temporary files of the command are in a folder of that prefix, which goes with it; without one, where all are.
 """
 
 import ctypes
@@ -9,8 +10,10 @@ import select
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 
 #: Time that helpers have to go by themselves: multiprocessing's tracker then removes
@@ -30,7 +33,13 @@ def adopt_orphans() -> None:
 
 def die_with_parent() -> None:
     """Has this process end, by a signal that it can answer, when its parent does."""
-    signal.signal(signal.SIGTERM, lambda _signal, _frame: sys.exit(128 + signal.SIGTERM))
+
+    def end(_signal: int, _frame: object) -> None:
+        # Once: whoever says so again would interrupt what ends all others.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        sys.exit(128 + signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, end)
     end_with_parent(signal.SIGTERM)
 
 
@@ -131,15 +140,26 @@ def last_line(log: Path) -> str:
     return lines[-1] if lines else "no output"
 
 
+@contextmanager
+def _temporary(prefix: str) -> Iterator[dict[str, str]]:
+    """Variables of a command whose temporary files are in a folder of this prefix, and go with the block."""
+    if not prefix:
+        yield {}
+        return
+    with TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder:
+        yield {"TMPDIR": folder}
+
+
 def main(words: list[str]) -> int:
     """Runs a command; gives its exit status, or that of ``timeout``."""
-    seconds, log, *command = words
+    seconds, log, prefix, *command = words
     die_with_parent()
     adopt_orphans()
     # A terminal interrupts all of them: the command answers.
     signal.signal(signal.SIGINT, lambda _signal, _frame: None)
     timeout_s = float(seconds) if float(seconds) > 0 else None
-    status = run_bounded(command, timeout_s, Path(log), dict(os.environ))
+    with _temporary(prefix) as variables:
+        status = run_bounded(command, timeout_s, Path(log), os.environ | variables)
     if status is None:
         return TIMED_OUT
     return status if status >= 0 else 128 - status

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import signal
 import subprocess
 import sys
 import tomllib
@@ -69,6 +71,38 @@ def _bytes_of(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
+
+
+#: Runs in each interpreter of a run before anything else: tells of it, and stays.
+STAYS = """
+import os, time
+if os.path.basename(os.environ["TMPDIR"]).startswith("gb-"):
+    with open(os.environ["GRISTMILL_TEST_TOLD"], "w") as file:
+        file.write(str(os.getppid()))
+    time.sleep(3600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_command_that_is_ended_leaves_neither_processes_nor_temporary_files(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    told, temporary = tmp_path / "told", tmp_path / "temporary"
+    os.mkfifo(told)
+    temporary.mkdir()
+    (tmp_path / "sitecustomize.py").write_text(STAYS)
+    variables = {"PYTHONPATH": str(tmp_path), "GRISTMILL_TEST_TOLD": str(told)}
+    words = [*FIB, "--run.environment", json.dumps(variables), "--run.folder", str(tmp_path)]
+    with subprocess.Popen(
+        [sys.executable, "-m", "gristmill._cli", *words],
+        env=os.environ | {"TMPDIR": str(temporary)},
+    ) as command:
+        between = os.pidfd_open(int(told.read_text()))
+        assert list(temporary.iterdir())
+        command.send_signal(number)
+    select.select([between], [], [])
+    os.close(between)
+    assert not list(temporary.iterdir())
 
 
 def test_paths_are_those_of_where_it_was_run(

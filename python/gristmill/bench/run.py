@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
@@ -71,6 +70,8 @@ def start(benchmark: Benchmark, folder: Path | None = None) -> Path:
     (folder / CONFIGURATION).write_text(benchmark.to_toml(), encoding="utf-8")
     seconds = benchmark.run.timeout or benchmark.app.run_timeout
     command = [sys.executable, "-m", "gristmill._descent", str(seconds or 0), str(folder / LOG)]
+    # Folders that its engines make in that of the system go with it, however it ends.
+    command += ["" if "TMPDIR" in benchmark.run.environment else "gb-"]
     command += [*fenced, sys.executable, "-m"]
     if benchmark.run.profile:
         # What it says would stand where a run that fails says why.
@@ -79,10 +80,8 @@ def start(benchmark: Benchmark, folder: Path | None = None) -> Path:
     command += ["gristmill.bench.child", str(folder)]
     threads = dict.fromkeys(THREAD_VARIABLES, str(benchmark.executor.threads))
     try:
-        # Folders that its engines make in that of the system go with it, however it ends.
-        with TemporaryDirectory(prefix="gb-", ignore_cleanup_errors=True) as scratch:
-            told = threads | {"TMPDIR": scratch} | benchmark.run.environment
-            status = _wait_for(subprocess.Popen(command, env=os.environ | told))
+        told = threads | benchmark.run.environment
+        status = _wait_for(subprocess.Popen(command, env=os.environ | told))
     finally:
         if isinstance(benchmark.executor, GroupedExecutor) and benchmark.executor.groups:
             cgroups.sweep()
