@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import gc
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -85,6 +90,34 @@ def test_a_timeline_begins_with_the_program() -> None:
     slices = [one for one in events if one["ph"] == "X"]
     assert [(one["pid"], one["ts"], one["dur"]) for one in slices] == [(10, 0.5e6, 0.5e6)]
     assert {one["args"]["name"] for one in events if one["ph"] == "M"} == {"program", "MainThread"}
+
+
+def test_objects_are_counted_on_the_clock_of_the_timeline() -> None:
+    run = seen([], [watched(10, 10, "python", runs=5)], {})
+    garbage = Garbage()
+    garbage.start()
+    run.notes = {"garbage": garbage.found()}
+    run.begun = run.notes["garbage"]["begun"] - 3.0
+    first, *_ = (one for one in timeline.document(run, {})["traceEvents"] if one["ph"] == "C")
+    gc.callbacks.pop()
+    assert first["ts"] == pytest.approx((3.0 + run.notes["garbage"]["counts"][0][0]) * 1e6)
+
+
+def test_the_wait_for_who_looks_is_no_time_of_the_program(tmp_path: Path) -> None:
+    notes, (ready_from, ready), (go_from, go) = tmp_path / "notes", os.pipe(), os.pipe()
+    orders = {"ready": ready, "go": go_from, "notes": str(notes), "sample": 0, "collects": True}
+    command = [sys.executable, "-m", "gristmill._profile.program", json.dumps(orders)]
+    (tmp_path / "program.py").write_text("")
+    with subprocess.Popen(
+        [*command, str(tmp_path / "program.py")], pass_fds=(ready, go_from)
+    ) as process:
+        os.read(ready_from, 1)
+        looked_at = monotonic()
+        os.write(go, b"g")
+    assert process.returncode == 0
+    assert json.loads(notes.read_text())["garbage"]["begun"] >= looked_at
+    for descriptor in (ready_from, ready, go_from, go):
+        os.close(descriptor)
 
 
 def test_a_bar_is_as_long_as_the_shares_of_its_row() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, Literal
 
 #: Of the time between two counts, what a count may take.
@@ -25,7 +25,7 @@ class Garbage:
     """Watches the collector of this process."""
 
     def __init__(self) -> None:
-        self._begun = perf_counter()
+        self._begun = self._begun_at = 0.0
         self._collecting_since = 0.0
         self._next_count = 0.0
         self._gap_min = 0.02
@@ -35,6 +35,7 @@ class Garbage:
 
     def start(self) -> None:
         """From now on; not in processes that are forked."""
+        self._begun, self._begun_at = perf_counter(), monotonic()
         self.count()
         gc.callbacks.append(self._note)
         os.register_at_fork(after_in_child=self._stop)
@@ -70,6 +71,8 @@ class Garbage:
         """All of it, for JSON; seconds."""
         self.count()
         return {
+            # By the clock that the profiler has too.
+            "begun": self._begun_at,
             "seconds": perf_counter() - self._begun,
             "enabled": gc.isenabled(),
             "thresholds": gc.get_threshold(),

@@ -15,9 +15,12 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gristmill._profile import as_main
+
+if TYPE_CHECKING:
+    from gristmill._profile.objects import Garbage
 
 
 class NoProgram(Exception):
@@ -72,8 +75,9 @@ def main(orders: dict[str, Any], words: Sequence[str]) -> None:
         _descent.end_with_parent(signal.SIGKILL)
     if not orders["collects"]:
         gc.disable()
+    garbage = None
     if orders["notes"] is not None:
-        _take_notes(Path(orders["notes"]), orders["sample"])
+        garbage = _take_notes(Path(orders["notes"]), orders["sample"])
     if orders["ready"] is not None:
         os.write(orders["ready"], b"r")
         os.close(orders["ready"])
@@ -81,11 +85,17 @@ def main(orders: dict[str, Any], words: Sequence[str]) -> None:
         if not os.read(orders["go"], 1):
             sys.exit(2)
         os.close(orders["go"])
+    if garbage is not None:
+        # Not before: the wait is no time of the program's.
+        garbage.start()
     run(words)
 
 
-def _take_notes(file: Path, sample_size: int) -> None:
-    """Has this process write down its objects, and the tags of a sample of its tasks if there is to be one."""
+def _take_notes(file: Path, sample_size: int) -> Garbage:
+    """Has this process write down its objects, and the tags of a sample of its tasks if there is to be one.
+
+    :returns: what counts the objects; it has yet to be started.
+    """
     from gristmill._profile.objects import Garbage
 
     garbage, process = Garbage(), os.getpid()
@@ -106,7 +116,7 @@ def _take_notes(file: Path, sample_size: int) -> None:
 
     # The first to be registered is the last to be called: after executors have ended.
     atexit.register(write)
-    garbage.start()
+    return garbage
 
 
 if __name__ == "__main__":

@@ -49,10 +49,12 @@ def _objects(seen: Seen) -> list[dict[str, Any]]:
     """Tracked objects as a counter of the program."""
     if seen.notes is None:
         return []
+    garbage = seen.notes["garbage"]
+    late = garbage["begun"] - seen.begun
     return [
-        {"ph": "C", "name": "tracked objects", "pid": seen.program, "ts": seconds * 1e6}
+        {"ph": "C", "name": "tracked objects", "pid": seen.program, "ts": (late + seconds) * 1e6}
         | {"args": {"objects": tracked}}
-        for seconds, tracked, _ in seen.notes["garbage"]["counts"]
+        for seconds, tracked, _ in garbage["counts"]
     ]
 
 
