@@ -177,9 +177,10 @@ def test_what_cannot_be_run_is_refused_with_words(
         (["compare", "--executors", "inline,threads,inline"], "'inline' is named twice"),
         (["matrix", "--executors", "threads, threads"], "'threads' is named twice"),
         (["matrix", "--types", "failure,failure"], "'failure' is named twice"),
+        (["matrix", "--executors", "threads,"], "a name is missing in 'threads,'"),
     ],
 )
-def test_what_is_named_twice_is_refused_before_anything_is_run(
+def test_what_is_named_twice_or_not_at_all_is_refused_before_anything_is_run(
     words: list[str],
     says: str,
     tmp_path: Path,

@@ -162,6 +162,14 @@ def test_times_that_were_not_recorded_cannot_be_kept(tmp_path: Path) -> None:
         Replay(record=tmp_path / "it.json", arrivals="recorded")
 
 
+def test_what_is_simulated_is_the_record_that_is_named(
+    diamond: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = ["--app.record", str(diamond.with_name("other.jsonl"))]
+    assert main(["bench", "replay", str(diamond), "--workers", "2", *other]) == 0
+    assert capsys.readouterr().out.startswith("4 tasks on 2 workers")
+
+
 def simulate(record: Path, nodes: int | None, workers: int, **costs: float) -> dict[str, Any]:
     cluster = forecast.Cluster(nodes=nodes, workers=workers)
     return forecast.forecast(Replay(record=record), cluster, forecast.costs(costs))

@@ -137,6 +137,8 @@ def _matrix(options: argparse.Namespace, words: list[str]) -> int:
 
 def _names(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise BenchError(f"a name is missing in {text!r}")
     twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
     if twice is not None:
         raise BenchError(f"{twice!r} is named twice in {text!r}")

@@ -26,7 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--nodes", type=int, metavar="N", help="nodes; without any the workers are the program's"
     )
-    group.add_argument("--cores", type=int, metavar="N", help="cores for program and workers")
+    group.add_argument(
+        "--cores",
+        type=int,
+        metavar="N",
+        help="what the scheduler believes that program and workers have: nobody takes turns on them",
+    )
     group.add_argument("--seed", type=int, metavar="N", help="draws the latencies (1)")
     group.add_argument("--json", action="store_true", help="print all figures as JSON")
 
@@ -49,7 +54,7 @@ def simulate(options: argparse.Namespace, tables: dict[str, dict[str, Any]]) -> 
         )
     if options.workers is None:
         raise BenchError("a simulation needs --workers: how many, of each node if there are nodes")
-    fields = {"record": options.record, **tables.get("app", {})}
+    fields = {**tables.get("app", {}), "record": options.record}
     app = cast(Replay, plugins.make("app", "replay", fields))
     given = {name: getattr(options, name) for name in _CLUSTER}
     try:
