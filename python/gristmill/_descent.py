@@ -16,9 +16,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 
-#: Time that helpers have to go by themselves: multiprocessing's tracker then removes
-#: the semaphores that a killed one would leave in /dev/shm.
+#: Time that helpers have to go by themselves, and then trackers when all others have been ended.
 GRACE_S = 2.0
+#: In the commands of multiprocessing's trackers, and of joblib's. They remove semaphores from /dev/shm, which nobody
+#: else does, and wait for that until all others have ended that were started with them.
+_TRACKER = b"resource_tracker"
 #: From <linux/prctl.h>.
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -86,16 +88,24 @@ def reap() -> None:
 
 
 def end_all() -> None:
-    """Ends and reaps everything below this process; by force what outlives its grace."""
-    end = monotonic() + GRACE_S
+    """Ends and reaps everything below this process; by force what outlives its grace, trackers last."""
+    begun = monotonic()
     reap()
     while remaining := descendants():
-        if monotonic() > end:
-            for process in remaining:
+        graces = (monotonic() - begun) / GRACE_S
+        for process in remaining:
+            if graces > 2 or (graces > 1 and not _is_tracker(process)):
                 with suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
         sleep(0.02)
         reap()
+
+
+def _is_tracker(process: int) -> bool:
+    try:
+        return _TRACKER in Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def ended(pid: int, timeout_s: float | None) -> bool:
