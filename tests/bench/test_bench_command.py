@@ -83,7 +83,7 @@ if os.path.basename(os.environ["TMPDIR"]).startswith("gb-"):
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_command_that_is_ended_leaves_neither_processes_nor_temporary_files(
     number: signal.Signals, tmp_path: Path
 ) -> None:
@@ -96,10 +96,13 @@ def test_a_command_that_is_ended_leaves_neither_processes_nor_temporary_files(
     with subprocess.Popen(
         [sys.executable, "-m", "gristmill._cli", *words],
         env=os.environ | {"TMPDIR": str(temporary)},
+        stderr=subprocess.PIPE,
     ) as command:
         between = os.pidfd_open(int(told.read_text()))
         assert list(temporary.iterdir())
         command.send_signal(number)
+        said = command.communicate()[1]
+    assert said == (b"gristmill bench: interrupted\n" if number == signal.SIGINT else b"")
     select.select([between], [], [])
     os.close(between)
     assert not list(temporary.iterdir())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -96,6 +97,9 @@ def main(parser: argparse.ArgumentParser, options: argparse.Namespace, words: li
     except BenchError as error:
         print(f"gristmill bench: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("gristmill bench: interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
 
 
 def _tables(options: argparse.Namespace, words: list[str]) -> dict[str, dict[str, Any]]:
