@@ -26,6 +26,10 @@ _CONSTANT = (
     type(NotImplemented),
 )
 
+#: The method of a class whose instances never change that gives what one is made of. That is looked at in the place of
+#: the instance, which is then not pickled anew for each call.
+_PARTS = "_unchanging_parts"
+
 #: Functions of which only the identities of what they capture are compared.
 _by_identity: weakref.WeakSet[types.FunctionType] = weakref.WeakSet()
 
@@ -80,6 +84,8 @@ def captures(
             waiting.extend(value.__dict__.values())
         elif _is_context(value):
             contexts.append(value)
+        elif (parts := getattr(type(value), _PARTS, None)) is not None:
+            waiting.extend(parts(value))
         else:
             is_settled = is_trusted
     return found, contexts, is_settled
