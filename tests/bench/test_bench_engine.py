@@ -11,6 +11,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from gristmill.bench import Engine
+from gristmill.bench.call import value_of
 from gristmill.bench.executors.here import Inline, Threads
 from gristmill.bench.executors.ours import Gristmill
 from gristmill.bench.executors.parsls import GristmillParsl
@@ -99,11 +100,11 @@ def test_large_objects_travel_by_name_and_small_ones_do_not(backend: Any, tmp_pa
     transformer = PickledFiles().open(tmp_path)
     engine = Engine(backend, filter=ObjectSize(least=1_000), transformer=transformer)
     long = engine.submit(repeat, "ab", 1_000)
-    assert type(long.future.result(30).value) is FileName
+    assert type(value_of(long.future.result(30))) is FileName
     assert long.result(30) == "ab" * 1_000
     assert engine.submit(kind_of, long).result(30) == "str", "it arrives as what it is"
     assert engine.submit(repeat, "ab" * 1_000, 1).result(30) == "ab" * 1_000
-    assert type(engine.submit(repeat, "ab", 2).future.result(30).value) is str
+    assert type(value_of(engine.submit(repeat, "ab", 2).future.result(30))) is str
     transformer.close()
     assert not any(tmp_path.iterdir()), "nothing is left"
 
@@ -117,7 +118,7 @@ def test_arrays_in_shared_memory_arrive_whole_and_are_everyones_own(
     whole = {"a": np.arange(1_000.0), "b": [np.ones((3, 5), dtype="i1"), b"x" * 100]}
     sent = engine.submit(spoil, np.arange(10_000.0), whole)
     assert engine.submit(total, sent).result(30) == sum(range(10_000)) + sum(range(1_000)) + 15
-    name = sent.future.result(30).value
+    name = value_of(sent.future.result(30))
     array = sent.result(30)[0]
     array[:] = 0
     assert engine.submit(total, sent).result(30) == sum(range(10_000)) + sum(range(1_000)) + 15

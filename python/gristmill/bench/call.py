@@ -5,11 +5,9 @@ from __future__ import annotations
 import pickle
 import socket
 from collections.abc import Callable
-from os import getpid
+from os import getpid, register_at_fork
 from time import time
 from typing import Any
-
-import msgspec
 
 from gristmill.bench.interfaces import Filter, Transformer
 
@@ -17,23 +15,21 @@ from gristmill.bench.interfaces import Filter, Transformer
 group = ""
 
 
-class Answer(msgspec.Struct, gc=False):
-    """What a task has returned, where it ran, and when each step began and ended."""
-
-    value: Any
-    host: str
-    process: int
-    #: Seconds since the epoch: it began, had its arguments, had its result, had put that away.
-    times: tuple[float, float, float, float]
-    #: Bytes of the value, pickled; nobody has looked.
-    size: int | None = None
-    #: Of workers; none if there are no groups.
-    group: str = ""
+#: What an answer begins with.
+_MARK = "gristmill.bench.answer"
+#: What a call gives: a plain tuple, which every engine sends its shortest way. It has the mark; what the task has
+#: returned; host and process; when it began, had its arguments, had its result, had put that away, seconds since the
+#: epoch; bytes of what it has returned, pickled, if somebody has looked; its group of workers, "" if there are none.
+Answer = tuple[str, Any, str, int, float, float, float, float, int | None, str]
+_ANSWER_LENGTH = 10
 
 
 def value_of(value: Any) -> Any:
     """The object that an executor has brought: of another task, what that has returned."""
-    return value.value if type(value) is Answer else value
+    # Not compared with what may be of any type: arrays compare to arrays.
+    if type(value) is tuple and len(value) == _ANSWER_LENGTH and type(value[0]) is str:
+        return value[1] if value[0] == _MARK else value
+    return value
 
 
 class Passage:
@@ -52,9 +48,12 @@ class Passage:
 
     def arrive(self, value: Any) -> Any:
         """The object that was sent, or returned."""
-        if type(value) is Answer:
-            value = value.value
+        value = value_of(value)
         return self._transformer.resolve(value) if self._transformer.is_name(value) else value
+
+    def _unchanging_parts(self) -> tuple[()]:
+        """Nothing: filter and transformer are those of a run, and what they are when its first task is sent."""
+        return ()
 
     def __reduce__(self) -> tuple[type[Passage], tuple[Any, ...]]:
         return Passage, (self._picks, self._transformer)
@@ -77,21 +76,30 @@ class Call:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Answer:
         """Runs it."""
-        begun = time()
+        begun = ready = time()
         arrived = self._arrived
         for value in args:
-            if arrived is not value_of or type(value) is Answer:
+            if arrived is not value_of or type(value) is tuple:
                 args = tuple(map(arrived, args))
+                ready = time()
                 break
         if kwargs:
             kwargs = {name: arrived(value) for name, value in kwargs.items()}
-        ready = time()
+            ready = time()
         value = self._function(*args, **kwargs)
-        returned = time()
-        size = _pickled_size(value) if self._sizes else None
+        put = returned = time()
+        size = None
+        if self._sizes:
+            size = _pickled_size(value)
+            put = time()
         if self._passage is not None:
             value = self._passage.leave(value)
-        return Answer(value, _host, getpid(), (begun, ready, returned, time()), size, group)
+            put = time()
+        return _MARK, value, _host, _process, begun, ready, returned, put, size, group
+
+    def _unchanging_parts(self) -> tuple[Any, ...]:
+        """All that it is made of."""
+        return self._function, self._passage
 
     def __reduce__(self) -> tuple[type[Call], tuple[Any, ...]]:
         return Call, (self._function, self._passage, self._sizes)
@@ -105,4 +113,12 @@ def _pickled_size(value: Any) -> int | None:
         return None
 
 
+def _remember_process() -> None:
+    global _process
+    _process = getpid()
+
+
 _host = socket.gethostname()
+#: The number of this process: the kernel takes longer to say it than a task of no work takes.
+_process = getpid()
+register_at_fork(after_in_child=_remember_process)

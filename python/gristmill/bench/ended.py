@@ -36,9 +36,18 @@ class Ended(msgspec.Struct, gc=False):
     error: Failure | None = None
     host: str = ""
     process: int = 0
-    #: It began, had its arguments, had its result, had put that away.
-    times: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    begun: float = 0.0
+    #: It had its arguments.
+    ready: float = 0.0
+    returned: float = 0.0
+    #: It had put away what it has returned.
+    put: float = 0.0
     #: Bytes of what it returned, pickled; nobody has looked.
     size: int | None = None
     #: Of workers; none if there are no groups.
     group: str = ""
+
+    @property
+    def times(self) -> tuple[float, float, float, float]:
+        """It began, had its arguments, had its result, had put that away."""
+        return self.begun, self.ready, self.returned, self.put

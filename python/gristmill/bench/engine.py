@@ -9,17 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
-from functools import partial
 from queue import SimpleQueue
 from time import monotonic, sleep, time
 from typing import Any, Generic, Self, TypeVar
 
-from gristmill.bench.call import Answer, Call, Passage, value_of
-from gristmill.bench.ended import Ended, Failure
+import msgspec
+
+from gristmill.bench.call import Call, Passage, value_of
 from gristmill.bench.interfaces import Backend, Filter, Future, Keeper, Records, Transformer
+from gristmill.bench.noting import Noting, Tally
 from gristmill.bench.within import Anew, Kept, Prepared, Reuse, Source
 
 Result = TypeVar("Result")
+
+
+class _Callback(msgspec.Struct):
+    """Calls back with what stands around the future that has ended: one object, where a closure would be five."""
+
+    callback: Callable[[Any], object]
+    around: Any
+
+    def __call__(self, _: object) -> None:
+        self.callback(self.around)
 
 
 class FutureAround:
@@ -44,18 +55,24 @@ class FutureAround:
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
         """Calls that once it has ended."""
-        self.future.add_done_callback(lambda _: callback(self))
+        self.future.add_done_callback(_Callback(callback, self))
 
 
 class TaskFuture(FutureAround, Generic[Result]):
     """What a task will return."""
 
-    __slots__ = ("_arrived", "number", "parents", "submitted")
+    __slots__ = ("_arrived", "_noted", "number", "parents", "submitted")
 
     def __init__(
-        self, number: int, parents: tuple[int, ...], arrived: Callable[[Any], Any]
+        self,
+        number: int,
+        parents: tuple[int, ...],
+        arrived: Callable[[Any], Any],
+        noted: Tally | None,
     ) -> None:
         self._arrived = arrived
+        #: Where it is one of those that are not noted yet, if it is to be noted.
+        self._noted = noted
         #: Counts the tasks of an engine, from 0.
         self.number = number
         #: The numbers of the tasks whose futures it was given.
@@ -67,6 +84,11 @@ class TaskFuture(FutureAround, Generic[Result]):
         """Waits for what it returns; raises what it raises."""
         value: Result = self._arrived(self.future.result(timeout))
         return value
+
+    def add_done_callback(self, callback: Callable[[Self], object]) -> None:
+        """Calls that once it has ended, and that is noted if it is to be."""
+        if self._noted is None or not self._noted.add_callback(self, callback):
+            super().add_done_callback(callback)
 
 
 class Stream(Iterator[TaskFuture[Result]]):
@@ -86,17 +108,6 @@ class Stream(Iterator[TaskFuture[Result]]):
             raise StopIteration
         self._expected -= 1
         return self._ended.get()
-
-
-class _Tally:
-    """What an engine and those within it count together."""
-
-    __slots__ = ("submitted", "unnoted")
-
-    def __init__(self) -> None:
-        self.submitted = 0
-        #: Tasks of which nothing was noted yet.
-        self.unnoted: set[int] = set()
 
 
 class Engine:
@@ -122,7 +133,7 @@ class Engine:
         self._arrived = value_of if self._passage is None else self._passage.arrive
         #: By function, so that executors that remember functions do.
         self._calls: dict[Callable[..., Any], Call | Prepared] = {}
-        self._tally = _Tally()
+        self._tally = Tally()
         #: What gives tasks their first argument, if they share one.
         self._source: Source | None = None
         self._is_bare = records is None and transformer is None
@@ -136,9 +147,11 @@ class Engine:
             if type(one) is TaskFuture:
                 parents = _parents(args, kwargs)
                 break
-        tally = self._tally
-        task: TaskFuture[Result] = TaskFuture(tally.submitted, parents, self._arrived)
-        tally.submitted += 1
+        tally, records = self._tally, self._records
+        number = tally.submitted
+        tally.submitted = number + 1
+        noted = tally if records is not None else None
+        task: TaskFuture[Result] = TaskFuture(number, parents, self._arrived, noted)
         if parents or self._passage is not None:
             args = tuple([self._sent(one) for one in args])
             kwargs = {name: self._sent(one) for name, one in kwargs.items()}
@@ -149,8 +162,11 @@ class Engine:
         if call is None:
             call = self._calls[function] = self._around(function)
         task.future = self._backend.submit(call, *args, **kwargs)
-        if self._records is not None:
-            self._note(call.__name__, task)
+        if records is not None:
+            tally.unnoted.add(number)
+            task.future.add_done_callback(
+                Noting(records, tally, call.__name__, number, parents, task.submitted)
+            )
         return task
 
     def map(
@@ -213,39 +229,6 @@ class Engine:
         prepared = Prepared(function, self._source)
         is_bare = self._records is None and self._passage is None
         return prepared if is_bare else Call(prepared, self._passage, self._sizes)
-
-    def _note(self, name: str, task: TaskFuture[Any]) -> None:
-        self._tally.unnoted.add(task.number)
-        # Not a closure, whose cells the collector of garbage would look at, and not the task, which has the future.
-        ended = partial(self._end, name, task.number, task.parents, task.submitted)
-        task.future.add_done_callback(ended)
-
-    def _end(
-        self, name: str, number: int, parents: tuple[int, ...], submitted: float, future: Future
-    ) -> None:
-        """Notes that a task has ended."""
-        assert self._records is not None, "there is nothing to note it in"
-        received = time()
-        try:
-            one: Answer = future.result()
-        except BaseException as error:
-            ended = Ended(name, number, parents, submitted, received, Failure.of(error))
-        else:
-            ended = Ended(
-                name,
-                number,
-                parents,
-                submitted,
-                received,
-                None,
-                one.host,
-                one.process,
-                one.times,
-                one.size,
-                one.group,
-            )
-        self._records.note(ended)
-        self._tally.unnoted.discard(number)
 
 
 def _parents(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:

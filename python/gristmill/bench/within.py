@@ -37,6 +37,10 @@ class Anew:
         """Calls the setup."""
         return self._setup(*self._arguments)
 
+    def _unchanging_parts(self) -> tuple[Any, ...]:
+        """All that it is made of."""
+        return self._setup, self._arguments
+
     def __reduce__(self) -> tuple[type[Anew], tuple[Any, ...]]:
         return Anew, (self._setup, self._arguments)
 
@@ -65,6 +69,10 @@ class Kept:
                     _kept.popitem(last=False)
             return _kept[self._key]
 
+    def _unchanging_parts(self) -> tuple[Any, ...]:
+        """All that it is made of."""
+        return self._setup, self._arguments
+
     def __reduce__(self) -> tuple[type[Kept], tuple[Any, ...]]:
         return Kept, (self._setup, self._arguments, self._key)
 
@@ -82,6 +90,10 @@ class Prepared:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls it."""
         return self._function(self._source(), *args, **kwargs)
+
+    def _unchanging_parts(self) -> tuple[Any, ...]:
+        """All that it is made of."""
+        return self._function, self._source
 
     def __reduce__(self) -> tuple[type[Prepared], tuple[Any, ...]]:
         return Prepared, (self._function, self._source)

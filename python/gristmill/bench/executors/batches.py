@@ -214,5 +214,9 @@ class Attempt:
             # One that says sys.exit() ends itself, as it would by itself, and not those beside it.
             return number, None, error
 
+    def _unchanging_parts(self) -> tuple[Any, ...]:
+        """All that it is made of."""
+        return (self._function,)
+
     def __reduce__(self) -> tuple[type[Attempt], tuple[Any, ...]]:
         return Attempt, (self._function,)

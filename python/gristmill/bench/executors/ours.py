@@ -124,6 +124,10 @@ class _InContext:
     def __call__(self) -> Any:
         return self._context[_HELD]
 
+    def _unchanging_parts(self) -> tuple[Any, ...]:
+        """All that it is made of."""
+        return (self._context,)
+
     def __reduce__(self) -> tuple[type[_InContext], tuple[Any, ...]]:
         return _InContext, (self._context,)
 

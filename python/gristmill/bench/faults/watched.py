@@ -85,6 +85,10 @@ class Watched:
         kwargs = {name: value_of(one) for name, one in kwargs.items()}
         return Returned(injection.number, self._function(*args, **kwargs))
 
+    def _unchanging_parts(self) -> tuple[Any, ...]:
+        """All that it is made of."""
+        return (self._function,)
+
     def __reduce__(self) -> tuple[type[Watched], tuple[Any, ...]]:
         return Watched, (self._function,)
 

@@ -89,14 +89,24 @@ class _Lines:
 def _record(task: Ended) -> Record:
     execution = None
     if task.error is None:
-        begun, ready, returned, sent = steps = task.times
+        begun, ready, returned, put = task.begun, task.ready, task.returned, task.put
         execution = Execution(
-            task.host, task.process, begun, sent, ready, returned, *steps, task.group
+            task.host,
+            task.process,
+            begun,
+            put,
+            ready,
+            returned,
+            begun,
+            ready,
+            returned,
+            put,
+            task.group,
         )
     return Record(
         str(task.number),
         task.name,
-        tuple(map(str, task.parents)),
+        tuple(map(str, task.parents)) if task.parents else (),
         task.submitted,
         task.received,
         task.error is None,
