@@ -259,3 +259,26 @@ def test_a_stream_gives_what_failed_and_what_was_cancelled(records: Any) -> None
     for number in (3, 4, 2):
         inner[number].set_result(Call(double, None)(number))
     assert [task.number for task in stream] == [3, 4, 2]
+
+
+def test_a_stream_of_one_task_at_a_time_calls_nobody_back() -> None:
+    class Uncalled(Future[Any]):
+        def add_done_callback(self, callback: Any) -> None:
+            raise AssertionError("another thread would be woken")
+
+    class Now:
+        def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+            future = Uncalled()
+            future.set_result(function(*args, **kwargs))
+            return future
+
+        def shutdown(self) -> None: ...
+
+    engine = Engine(Now())
+    stream = engine.stream([engine.submit(double, 0)])
+    found = []
+    for task in stream:
+        found.append(task.result())
+        if len(found) < TASKS:
+            stream.add(engine.submit(double, len(found)))
+    assert found == [0, 2, 4, 6, 8]

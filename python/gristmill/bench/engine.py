@@ -92,22 +92,42 @@ class TaskFuture(FutureAround, Generic[Result]):
 
 
 class Stream(Iterator[TaskFuture[Result]]):
-    """Tasks as they end, each for the same cost, however many there are."""
+    """Tasks as they end, each for the same cost, however many there are.
+
+    A task that is the only one is waited for itself: what is called back is often another thread, which would be woken
+    only to wake this one.
+    """
 
     def __init__(self) -> None:
         self._ended: SimpleQueue[TaskFuture[Result]] = SimpleQueue()
-        self._expected = 0
+        #: Tasks that will be in the queue.
+        self._queued = 0
+        #: The only one, which will not be.
+        self._only: TaskFuture[Result] | None = None
 
     def add(self, task: TaskFuture[Result]) -> None:
         """One more to wait for."""
-        self._expected += 1
-        task.add_done_callback(self._ended.put)
+        if self._only is not None:
+            self._queue(self._only)
+            self._only = None
+        if self._queued:
+            self._queue(task)
+        else:
+            self._only = task
 
     def __next__(self) -> TaskFuture[Result]:
-        if not self._expected:
+        if self._only is not None:
+            task, self._only = self._only, None
+            _wait_for(task.future)
+            return task
+        if not self._queued:
             raise StopIteration
-        self._expected -= 1
+        self._queued -= 1
         return self._ended.get()
+
+    def _queue(self, task: TaskFuture[Result]) -> None:
+        self._queued += 1
+        task.add_done_callback(self._ended.put)
 
 
 class Engine:
@@ -234,3 +254,15 @@ class Engine:
 def _parents(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
     """The numbers of the tasks whose futures are among arguments."""
     return tuple([one.number for one in (*args, *kwargs.values()) if type(one) is TaskFuture])
+
+
+def _wait_for(future: Future) -> None:
+    """Waits for the end of a task, whatever that is."""
+    try:
+        future.exception()
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
+        # Executors raise for what was cancelled, some what is no ``Exception``, as ``asyncio`` does.
+        if not future.done():
+            raise
