@@ -154,6 +154,8 @@ class Engine:
         #: By function, so that executors that remember functions do.
         self._calls: dict[Callable[..., Any], Call | Prepared] = {}
         self._tally = Tally()
+        #: What tasks are told of that are noted.
+        self._noted = self._tally if records is not None else None
         #: What gives tasks their first argument, if they share one.
         self._source: Source | None = None
         self._is_bare = records is None and transformer is None
@@ -167,11 +169,10 @@ class Engine:
             if type(one) is TaskFuture:
                 parents = _parents(args, kwargs)
                 break
-        tally, records = self._tally, self._records
+        tally = self._tally
         number = tally.submitted
         tally.submitted = number + 1
-        noted = tally if records is not None else None
-        task: TaskFuture[Result] = TaskFuture(number, parents, self._arrived, noted)
+        task: TaskFuture[Result] = TaskFuture(number, parents, self._arrived, self._noted)
         if parents or self._passage is not None:
             args = tuple([self._sent(one) for one in args])
             kwargs = {name: self._sent(one) for name, one in kwargs.items()}
@@ -182,10 +183,10 @@ class Engine:
         if call is None:
             call = self._calls[function] = self._around(function)
         task.future = self._backend.submit(call, *args, **kwargs)
-        if records is not None:
+        if self._records is not None:
             tally.unnoted.add(number)
             task.future.add_done_callback(
-                Noting(records, tally, call.__name__, number, parents, task.submitted)
+                Noting(self._records, tally, call.__name__, number, parents, task.submitted)
             )
         return task
 
