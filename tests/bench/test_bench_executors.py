@@ -19,7 +19,7 @@ from gristmill._cli import main
 from gristmill.bench import BenchError
 from gristmill.bench.executors.batches import Batches
 from gristmill.bench.executors.ours import Gristmill
-from gristmill.bench.executors.parsls import GristmillParsl
+from gristmill.bench.executors.parsls import GristmillParsl, Parsl
 from gristmill.bench.executors.taskvine import TaskVine
 from gristmill.bench.plugins import find, make
 
@@ -56,8 +56,9 @@ def die_once(flag: Path) -> str:
     raise AssertionError("killed")
 
 
-def test_workers_are_shared_by_agents_on_this_machine(tmp_path: Path) -> None:
-    backend = Gristmill(workers=2, nodes=2).open()
+@pytest.mark.parametrize("executor", [Gristmill(nodes=2), GristmillParsl(nodes=2)])
+def test_workers_are_shared_by_agents_on_this_machine(executor: Any, tmp_path: Path) -> None:
+    backend = executor.open()
     try:
         found = [backend.submit(meet, tmp_path, number, 2) for number in range(2)]
         agents = {future.result(60) for future in found}
@@ -65,6 +66,31 @@ def test_workers_are_shared_by_agents_on_this_machine(tmp_path: Path) -> None:
         backend.shutdown()
     assert len(agents) == 2
     assert os.getpid() not in agents
+
+
+@pytest.mark.parametrize("executor", [Gristmill(nodes=2), GristmillParsl(nodes=2)])
+def test_nodes_that_do_not_come_end_the_run(executor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gristmill.bench.executors.base._NODES_S", -1.0)
+    with pytest.raises(BenchError, match="0 of 2 nodes were there after"):
+        executor.open()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", ["gristmill", "parsl"])
+def test_blocks_of_htex_share_the_workers_of_either_kernel(kernel: Any) -> None:
+    if find("executor", "parsl").missing():
+        pytest.skip("pip install parsl")
+    plugin = Parsl(nodes=2) if kernel == "parsl" else GristmillParsl(executor="htex", nodes=2)
+    backend: Any = plugin.open()
+    try:
+        managers = backend.kernel.executors["htex"].connected_managers()
+        assert sorted((one["block_id"], one["worker_count"]) for one in managers) == [
+            ("0", 1),
+            ("1", 1),
+        ]
+        assert backend.submit(os.path.basename, "folder/file").result(60) == "file"
+    finally:
+        backend.shutdown()
 
 
 class Spy:
@@ -163,9 +189,30 @@ def test_a_parsl_program_runs_on_either_kernel_over_our_executor(
         ("gristmill", {"batches": 20_000}, "executor.batches: Input should be less than or equal"),
         ("gristmill", {"threads": 0}, "executor.threads: Input should be greater"),
         ("gristmill-parsl", {"kernel": "dask"}, "executor.kernel: Input should be 'parsl' or"),
+        ("gristmill-parsl", {"workers": 3, "nodes": 2}, "3 workers cannot be shared equally"),
     ],
 )
 def test_modes_that_make_no_sense_are_refused(name: str, fields: Any, says: str) -> None:
+    with pytest.raises(BenchError, match=says):
+        make("executor", name, fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "says"),
+    [
+        ("parsl", {"workers": 4, "nodes": 3}, "4 workers cannot be shared equally by 3 nodes"),
+        ("parsl", {"executor": "threads", "nodes": 1}, "threads are on no nodes"),
+        ("gristmill-parsl", {"executor": "htex", "start": "spawn"}, "start are for our executor"),
+        (
+            "gristmill-parsl",
+            {"executor": "htex", "groups": [{"name": "all", "workers": 2}]},
+            "groups, loss_retries and start are for our executor",
+        ),
+    ],
+)
+def test_modes_of_htex_that_make_no_sense_are_refused(name: str, fields: Any, says: str) -> None:
+    if find("executor", "parsl").missing():
+        pytest.skip("pip install parsl")
     with pytest.raises(BenchError, match=says):
         make("executor", name, fields)
 
@@ -174,6 +221,8 @@ def test_parsls_kernel_is_refused_where_there_is_none(monkeypatch: pytest.Monkey
     monkeypatch.setattr("gristmill.bench.plugins._is_installed", lambda name: name != "parsl")
     with pytest.raises(BenchError, match="not available here: pip install parsl"):
         make("executor", "gristmill-parsl", {"kernel": "parsl"})
+    with pytest.raises(BenchError, match="htex is not available here: pip install parsl"):
+        make("executor", "gristmill-parsl", {"executor": "htex"})
 
 
 @pytest.mark.parametrize(

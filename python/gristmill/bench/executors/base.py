@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
+from collections.abc import Callable
 from tempfile import TemporaryDirectory
+from time import monotonic, sleep
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
+from gristmill.bench.errors import BenchError
 from gristmill.bench.interfaces import Backend
 from gristmill.bench.plugins import Kind, Plugin
 
@@ -16,6 +19,8 @@ from gristmill.bench.plugins import Kind, Plugin
 Workers = Annotated[int, Field(ge=1, le=65_535)]
 #: Seconds after which the executor ends a task; it has all the time if not given.
 TaskTimeout = Annotated[float, Field(gt=0)] | None
+#: How long nodes may take until they are there, seconds.
+_NODES_S = 60.0
 
 
 class ExecutorPlugin(Plugin):
@@ -51,6 +56,23 @@ class ExecutorPlugin(Plugin):
     def loss_repeats(self) -> int:
         """How often it may run a task again whose worker was lost, as it is set up here."""
         return 0
+
+
+def workers_of_each(workers: int, nodes: int) -> int:
+    """How many workers each of some nodes has; all, without nodes. ``ValueError``: they have not equally many."""
+    each, left = divmod(workers, nodes or 1)
+    if left:
+        raise ValueError(f"{workers} workers cannot be shared equally by {nodes} nodes")
+    return each
+
+
+def wait_for_nodes(count: int, there: Callable[[], int]) -> None:
+    """Waits until all are there: the first one could do all of a short run alone. ``BenchError``: they did not come."""
+    end = monotonic() + _NODES_S
+    while (found := there()) < count:
+        if monotonic() > end:
+            raise BenchError(f"{found} of {count} nodes were there after {_NODES_S:g} s")
+        sleep(0.02)
 
 
 def scratch() -> TemporaryDirectory[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from copy import copy
 from typing import Annotated, Any, ClassVar, Literal
@@ -11,7 +12,12 @@ from pydantic import Field, model_validator
 import gristmill
 from gristmill import on
 from gristmill.bench.dependencies import AfterParents
-from gristmill.bench.executors.base import ExecutorPlugin, TaskTimeout
+from gristmill.bench.executors.base import (
+    ExecutorPlugin,
+    TaskTimeout,
+    wait_for_nodes,
+    workers_of_each,
+)
 from gristmill.bench.executors.batches import Batches, Gathered
 from gristmill.bench.executors.groups import GroupedExecutor, Initializer
 from gristmill.bench.interfaces import Backend, Future
@@ -42,10 +48,7 @@ class Gristmill(GroupedExecutor):
 
     @model_validator(mode="after")
     def _make_sense(self) -> Gristmill:
-        if self.nodes and self.workers % self.nodes:
-            raise ValueError(
-                f"{self.workers} workers cannot be shared equally by {self.nodes} nodes"
-            )
+        workers_of_each(self.workers, self.nodes)
         if self.batches and (self.loss_retries or self.task_timeout is not None):
             raise ValueError(
                 "what may be repeated or ended travels alone: batches, or loss_retries and task_timeout"
@@ -53,8 +56,8 @@ class Gristmill(GroupedExecutor):
         return self
 
     def start_workers(self, initializer: Initializer | None) -> Backend:
-        """Its first workers are started with the first task."""
-        workers = self.workers // self.nodes if self.nodes else self.workers
+        """Starts it; its first workers come with the first task, unless they are on nodes."""
+        workers = workers_of_each(self.workers, self.nodes)
         executor = gristmill.Executor(
             workers,
             initializer,
@@ -63,6 +66,12 @@ class Gristmill(GroupedExecutor):
             threads_per_worker=self.threads,
             nodes=on.local(self.nodes, workers) if self.nodes else None,
         )
+        if self.nodes:
+            try:
+                wait_for_agents(executor, executor.submit, self.nodes)
+            except BaseException:
+                executor.shutdown(wait=True, cancel_futures=True)
+                raise
         if self.batches:
             return AfterParents(Batches(executor, self.batches), Gathered)
         options: dict[str, Any] = {}
@@ -79,6 +88,18 @@ class Gristmill(GroupedExecutor):
     def loss_repeats(self) -> int:
         """As often as it is told to."""
         return self.loss_retries
+
+
+def wait_for_agents(
+    executor: gristmill.Executor, submit: Callable[..., Future], nodes: int
+) -> None:
+    """Waits until its agents are there, which begin to come with the first task.
+
+    :param submit: by which that task goes to the executor.
+    """
+    first = submit(os.getpid)
+    wait_for_nodes(nodes, lambda: len(executor._nodes()))
+    first.result()
 
 
 class Direct:

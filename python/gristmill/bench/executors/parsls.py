@@ -10,12 +10,23 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from gristmill.bench.executors.base import ExecutorPlugin, TaskTimeout, put_first, scratch
+from gristmill import on
+from gristmill.bench.executors.base import (
+    ExecutorPlugin,
+    TaskTimeout,
+    put_first,
+    scratch,
+    wait_for_nodes,
+    workers_of_each,
+)
 from gristmill.bench.executors.groups import GroupedExecutor, Initializer
+from gristmill.bench.executors.ours import wait_for_agents
 from gristmill.bench.interfaces import Backend, Future
 
 #: The package that has Parsl's names: Parsl itself, or ours.
 Surface = Literal["parsl", "gristmill"]
+#: Nodes on this machine, which have the workers in equal parts; one, without agents, if it is 0.
+Nodes = Annotated[int, Field(ge=0)]
 
 
 class Parsl(ExecutorPlugin):
@@ -27,44 +38,70 @@ class Parsl(ExecutorPlugin):
     ways: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"executor": "threads"})
 
     executor: Literal["htex", "threads"] = "htex"
+    #: Blocks of HTEX, a manager each.
+    nodes: Nodes = 0
     task_timeout: TaskTimeout = None
+
+    @model_validator(mode="after")
+    def _make_sense(self) -> Parsl:
+        if self.nodes and self.executor == "threads":
+            raise ValueError("threads are on no nodes: nodes are of htex")
+        workers_of_each(self.workers, self.nodes)
+        return self
 
     def open(self) -> Backend:
         """Starts kernel and executor."""
-        workers = self.workers
         if self.executor == "threads":
+            workers = self.workers
             return Kernel("parsl", lambda _: threads(workers), walltime=self.task_timeout)
-        return Kernel("parsl", lambda folder: htex(workers, folder), walltime=self.task_timeout)
+        return over_htex("parsl", self.workers, self.nodes, self.task_timeout)
 
 
 class GristmillParsl(GroupedExecutor):
-    """A Parsl program on our kernel and executor; or on Parsl's own kernel, over our executor."""
+    """A Parsl program: our kernel or Parsl's own (kernel), over our executor or HTEX (executor)."""
 
     kernel: Surface = "gristmill"
+    executor: Literal["gristmill", "htex"] = "gristmill"
+    #: Node agents of our executor, or blocks of HTEX.
+    nodes: Nodes = 0
     start: Literal["fork", "spawn"] = "fork"
     #: Repetitions of a task whose worker was lost.
     loss_retries: Annotated[int, Field(ge=0)] = 0
     task_timeout: TaskTimeout = None
 
     @model_validator(mode="after")
-    def _has_kernel(self) -> GristmillParsl:
-        missing = Parsl.missing() if self.kernel == "parsl" else None
+    def _make_sense(self) -> GristmillParsl:
+        is_over_htex = self.executor == "htex"
+        missing = Parsl.missing() if is_over_htex or self.kernel == "parsl" else None
         if missing is not None:
-            raise ValueError(f"Parsl's own kernel is not available here: {missing}")
+            whose = "Parsl's own kernel" if self.kernel == "parsl" else "htex"
+            raise ValueError(f"{whose} is not available here: {missing}")
+        ours_only = (self.groups, self.loss_retries, self.start == "spawn")
+        if is_over_htex and any(ours_only):
+            raise ValueError("groups, loss_retries and start are for our executor, not for htex")
+        workers_of_each(self.workers, self.nodes)
         return self
 
     def start_workers(self, initializer: Initializer | None) -> Backend:
-        """Starts kernel and executor; workers start with the first task."""
-        return Kernel(
-            self.kernel,
-            lambda _: ours(
-                self.workers,
-                initializer=initializer,
-                start_method=self.start,
-                threads_per_worker=self.threads,
-                loss_retries=self.loss_retries,
+        """Starts kernel and executor; workers of ours start with the first task."""
+        if self.executor == "htex":
+            return over_htex(self.kernel, self.workers, self.nodes, self.task_timeout)
+        workers, nodes = workers_of_each(self.workers, self.nodes), self.nodes
+        return _with_nodes(
+            Kernel(
+                self.kernel,
+                lambda _: ours(
+                    workers,
+                    initializer=initializer,
+                    start_method=self.start,
+                    threads_per_worker=self.threads,
+                    loss_retries=self.loss_retries,
+                    nodes=on.local(nodes, workers) if nodes else None,
+                ),
+                walltime=self.task_timeout,
             ),
-            walltime=self.task_timeout,
+            nodes,
+            _agents_are_there,
         )
 
     def loss_repeats(self) -> int:
@@ -93,6 +130,41 @@ def htex(workers: int, folder: str, **others: Any) -> Any:
     return importlib.import_module("parsl.executors").HighThroughputExecutor(
         label="htex", max_workers_per_node=workers, encrypted=False, **chosen
     )
+
+
+def over_htex(surface: Surface, workers: int, nodes: int, walltime: float | None) -> Kernel:
+    """A kernel over HTEX.
+
+    :param nodes: blocks, all of which are waited for; if it is 0, one that is not.
+    """
+    each, blocks = workers_of_each(workers, nodes), nodes or 1
+
+    def make(folder: str) -> Any:
+        local = importlib.import_module("parsl.providers").LocalProvider
+        return htex(each, folder, provider=local(init_blocks=blocks, max_blocks=blocks))
+
+    return _with_nodes(Kernel(surface, make, walltime=walltime), nodes, _managers_are_there)
+
+
+def _with_nodes(kernel: Kernel, nodes: int, are_there: Callable[[Kernel, int], None]) -> Kernel:
+    """A kernel whose nodes are there, if it has some."""
+    try:
+        if nodes:
+            are_there(kernel, nodes)
+    except BaseException:
+        kernel.shutdown()
+        raise
+    return kernel
+
+
+def _managers_are_there(kernel: Kernel, nodes: int) -> None:
+    executor = kernel.kernel.executors["htex"]
+    wait_for_nodes(nodes, lambda: len(executor.connected_managers()))
+
+
+def _agents_are_there(kernel: Kernel, nodes: int) -> None:
+    engine = kernel.kernel.executors["gristmill"]._engine
+    wait_for_agents(engine, kernel.submit, nodes)
 
 
 def ours(workers: int, **others: Any) -> Any:
