@@ -90,6 +90,27 @@ def test_metg_is_found_on_an_executor() -> None:
     assert "METG(50 %) = " in app.check(app.run(Engine(Inline().open()), Path()))
 
 
+@pytest.mark.parametrize(
+    ("cost_us", "first_us", "most"),
+    [(0.12, 0.12, 9), (30.0, 30.0, 9), (5_000.0, 5_000.0, 9), (30.0, 3_000.0, 13)],
+    ids=["short", "long", "longest", "disturbed"],
+)
+def test_metg_is_found_with_few_runs(
+    cost_us: float, first_us: float, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[float] = []
+
+    def point(_self: Metg, _engine: Engine, busy_us: float) -> Point:
+        runs.append(busy_us)
+        return Point(busy_us, busy_us + (cost_us if len(runs) > 1 else first_us))
+
+    monkeypatch.setattr(Metg, "_point", point)
+    app = Metg()
+    found = app.figures(app.run(Engine(Inline().open()), Path()))["metg_us"]
+    assert found == pytest.approx(2 * cost_us, rel=0.05)
+    assert len(runs) <= most
+
+
 def test_a_bag_has_no_more_tasks_in_flight_than_it_may() -> None:
     flying, most = 0, 0
     lock = threading.Lock()

@@ -46,12 +46,22 @@ class Metg(App):
     seconds: Annotated[float, Field(gt=0)] = 0.2
 
     def run(self, engine: Engine, folder: Path) -> list[Point]:
-        """Gives the curve: tasks are doubled until they are long enough, and what is between the last two is halved."""
-        busy_us, points = _SHORTEST_US, [self._point(engine, _SHORTEST_US)]
-        while points[-1].efficiency < HALF and busy_us < _LONGEST_US:
-            busy_us *= 2
+        """Gives the curve: tasks are made twice as long until they are long enough, or half as long until they are not,
+        and what is between the last two is halved.
+
+        It begins with the shortest, of whose granularity they are next to nothing, and goes on with a quarter of that.
+        """
+        points = [self._point(engine, _SHORTEST_US)]
+        if points[0].efficiency >= HALF:
+            return points
+        busy_us = max(2 * _SHORTEST_US, points[0].granularity_us / 4)
+        points.append(self._point(engine, busy_us))
+        was_long_enough = points[-1].efficiency >= HALF
+        factor = 0.5 if was_long_enough else 2.0
+        while (points[-1].efficiency >= HALF) == was_long_enough and self._is_within(busy_us):
+            busy_us *= factor
             points.append(self._point(engine, busy_us))
-        low, high = busy_us / 2, busy_us
+        low, high = sorted((busy_us, busy_us / factor))
         for _ in range(4):
             middle = (low * high) ** 0.5
             points.append(self._point(engine, middle))
@@ -76,6 +86,10 @@ class Metg(App):
         share = (HALF - below.efficiency) / (above.efficiency - below.efficiency)
         ratio = above.granularity_us / below.granularity_us
         return {"metg_us": below.granularity_us * ratio**share}
+
+    @staticmethod
+    def _is_within(busy_us: float) -> bool:
+        return _SHORTEST_US < busy_us < _LONGEST_US
 
     def _point(self, engine: Engine, busy_us: float) -> Point:
         """A run that takes about as long as it is to, sized by a short one before."""
