@@ -129,6 +129,20 @@ def test_a_wrong_result_is_seen(wrong: Wrong) -> None:
         app.check(wrong.spoil(result_of(wrong.name)))
 
 
+def test_molecules_are_screened_again_by_other_numbers_a_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needed("molscreen")
+    app = MolScreen(molecules=60, batch=30, further=(1, 20))
+    engine = Engine(Inline().open())
+    found = app.run(engine, tmp_path)
+    assert engine.submitted == 2 + 60 + 3
+    assert app.figures(found).keys() == {"screening_s", "screening_by_1_s", "screening_by_20_s"}
+    monkeypatch.setattr("gristmill.bench.apps.molscreen.score_batch", lambda _, batch: [len(batch)])
+    with pytest.raises(WrongResult, match="1 molecules a task score other than 30"):
+        app.run(Engine(Inline().open()), tmp_path)
+
+
 def test_predictions_of_another_committee_are_seen() -> None:
     app = needed("moldesign")
     rounds = result_of("moldesign")

@@ -56,6 +56,8 @@ class Screened(NamedTuple):
     scores: list[Score | str]
     #: From the first submission to the last result.
     seconds: float
+    #: The same of the rounds after the first, by the molecules of a task.
+    further: dict[int, float]
 
 
 class MolScreen(App):
@@ -65,6 +67,8 @@ class MolScreen(App):
 
     molecules: Annotated[int, Field(ge=1)] = 10_000
     batch: Annotated[int, Field(ge=1)] = 100
+    #: Molecules a task of further rounds, in which workers have all that they need.
+    further: tuple[Annotated[int, Field(ge=1)], ...] = ()
     seed: int = 1
     reuse: Annotated[Reuse, NONE_IS_A_CHOICE] = "memory"
 
@@ -89,12 +93,13 @@ class MolScreen(App):
         arrays: dict[str, Any] = model._asdict()
         np.savez(path, **arrays)
         inside = engine.within(loaded, str(path), reuse=self.reuse)
-        begun = perf_counter()
-        rest = iter(molecules)
-        batches = iter(lambda: list(islice(rest, self.batch)), [])
-        tasks = [inside.submit(score_batch, batch) for batch in batches]
-        scores = list(chain.from_iterable(task.result() for task in tasks))
-        return Screened(molecules, model, scores, perf_counter() - begun)
+        seconds, scores = _screened(inside, molecules, self.batch)
+        further: dict[int, float] = {}
+        for batch in self.further:
+            further[batch], again = _screened(inside, molecules, batch)
+            if again != scores:
+                raise WrongResult(f"{batch} molecules a task score other than {self.batch}")
+        return Screened(molecules, model, scores, seconds, further)
 
     def check(self, result: Screened) -> str:
         """All molecules have a score or a reason, and a sample has the same one in this process."""
@@ -116,7 +121,18 @@ class MolScreen(App):
 
     def figures(self, result: Screened) -> dict[str, float]:
         """Without the making of molecules and model."""
-        return {"screening_s": result.seconds}
+        further = {f"screening_by_{one}_s": seconds for one, seconds in result.further.items()}
+        return {"screening_s": result.seconds} | further
+
+
+def _screened(engine: Engine, molecules: list[str], batch: int) -> tuple[float, list[Score | str]]:
+    """Seconds, and the scores."""
+    begun = perf_counter()
+    rest = iter(molecules)
+    batches = iter(lambda: list(islice(rest, batch)), [])
+    tasks = [engine.submit(score_batch, one) for one in batches]
+    scores = list(chain.from_iterable(task.result() for task in tasks))
+    return perf_counter() - begun, scores
 
 
 def _fitted(source: Property) -> Surrogate:
