@@ -56,6 +56,14 @@ def test_a_relation_of_what_was_not_measured_is_neither_right_nor_wrong() -> Non
         at_least("fast", 1, "slow", (7,))(rates())
 
 
+def test_what_is_nowhere_beside_it_is_not_above_it() -> None:
+    data = rates()
+    data.add("elsewhere", 7, 1e6)
+    assert highest("fast", (1, 2))(data) == (True, "at least 10x slow")
+    with pytest.raises(LookupError, match="nothing else was measured"):
+        highest("elsewhere", (7,))(data)
+
+
 class Threads(Sweep):
     """Threads beside no executor, and one that there is not."""
 

@@ -30,18 +30,14 @@ def alike(one: str, other: str, factor: float, places: Sequence[Place]) -> Check
 
 
 def highest(one: str, places: Sequence[Place]) -> Check:
-    """No other series is above this one at any of some places."""
+    """No other series is above this one at any of some places; those that are nowhere there do not count."""
 
     def check(data: Data) -> tuple[bool, str]:
-        others = [name for name in data.series() if name != one]
-        ratios = {
-            name: min(
-                data.at(one, place) / data.at(name, place)
-                for place in places
-                if place in data.of(name)
-            )
-            for name in others
-        }
+        ratios: dict[str, float] = {}
+        for name in data.series():
+            shared = [place for place in places if place in data.of(name)]
+            if name != one and shared:
+                ratios[name] = min(data.at(one, place) / data.at(name, place) for place in shared)
         if not ratios:
             raise LookupError("nothing else was measured")
         text = ", ".join(f"{ratio:.3g}x {name}" for name, ratio in ratios.items())
