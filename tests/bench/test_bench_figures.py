@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -169,6 +171,17 @@ def test_what_measures_itself_is_drawn_in_shares_or_put_into_a_table(
     ):
         assert line in written.splitlines()
     assert {one.name for one in tmp_path.glob("*.svg")} == {"shares.svg"}
+
+
+def test_what_never_ends_is_ended_and_left_out(tmp_path: Path) -> None:
+    alarms = signal.getitimer(signal.ITIMER_REAL)[0]
+    session = Session(tmp_path, 2, timeout_s=0.002)
+    never = Case("never", 1, lambda: [Sample("never", 1, float(threading.Event().wait()))])
+    at_once = Case("at once", 1, lambda: [Sample("at once", 1, 2.0)])
+    data = session.turns(Shares().empty(), [never, at_once])
+    assert data.missing == {"never": "at 1: it did not end within 0.01 s"}
+    assert data.at("at once", 1) == 2
+    assert (signal.getitimer(signal.ITIMER_REAL)[0] > 0) == (alarms > 0), "others go on"
 
 
 def test_bars_of_all_series_stand_side_by_side(tmp_path: Path) -> None:

@@ -11,8 +11,11 @@ from typing import Any, NamedTuple
 from gristmill.bench import config, run
 from gristmill.bench.config import Benchmark
 from gristmill.bench.errors import BenchError
+from gristmill.bench.figures.bounded import ended_within
 from gristmill.bench.figures.data import Data, Place
 
+#: A case may make several runs, each of which ends in its time: it has that of so many.
+_RUNS_OF_A_CASE = 5.0
 #: Tables of a configuration, as those of a file of TOML.
 Tables = dict[str, dict[str, Any]]
 Summary = dict[str, Any]
@@ -69,7 +72,8 @@ class Session:
     def turns(self, data: Data, cases: Sequence[Case]) -> Data:
         """Measures all cases, one after the other, and that as often as there are repetitions.
 
-        The rest of a series of which one fails, with a ``BenchError``, is left out: that is noted.
+        The rest of a series of which one fails, with a ``BenchError``, or does not end in the time of some runs, is
+        left out: that is noted.
         """
         for turn in range(self.repeats):
             for case in cases:
@@ -77,7 +81,8 @@ class Session:
                     continue
                 self._say(f"{data.figure}: {case.series} at {case.at}, {turn + 1}/{self.repeats}")
                 try:
-                    found = list(case.measure())
+                    with ended_within(_RUNS_OF_A_CASE * self._timeout_s):
+                        found = list(case.measure())
                 except BenchError as error:
                     data.missing[case.series] = f"at {case.at}: {error}"
                     self._say(str(error))
