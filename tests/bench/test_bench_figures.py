@@ -103,7 +103,16 @@ def test_reproduce_measures_draws_and_says_what_holds(
     assert {len(cell.samples) for cell in data.cells} == {2}
     assert "there is no executor" in data.missing["missing"]
     written = (tmp_path / "index.md").read_text()
-    assert capsys.readouterr().out.strip() == str(tmp_path / "index.md")
+    captured = capsys.readouterr()
+    assert captured.out.strip() == str(tmp_path / "index.md")
+    said = captured.err.splitlines()
+    assert said[0] == "figures: 1, runs: 8", "two executors that there are, two places, twice"
+    assert said[-3:] == [
+        "threads: holds: more are more (2x from 5 to 10)",
+        "threads: does not hold: they are not alike (1x)",
+        "threads: not measured: another is better (missing was not measured: "
+        + f"{data.missing['missing']})",
+    ]
     for line in (
         "| more are more | holds | 2x from 5 to 10 |",
         "| they are not alike | **does not hold** | 1x |",
@@ -173,6 +182,21 @@ def test_what_measures_itself_is_drawn_in_shares_or_put_into_a_table(
     assert {one.name for one in tmp_path.glob("*.svg")} == {"shares.svg"}
 
 
+def test_one_place_makes_a_row_of_each_series(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(page, "CHAPTERS", {"Threads and others": (Threads(),)})
+    where = {"day": "today", "cpu": "one", "cores_allowed": 1, "python": "3", "load_1_min": 0.0}
+    data = Data("test", "", "us", environment=where | {"versions": {}})
+    data.add("fast", "time", 1.0)
+    data.add("slow", "time", 20.0)
+    data.write(tmp_path / "threads.json")
+    written = page.write(tmp_path).read_text()
+    for line in ("| | time |", "| fast | 1 (1-1; 1) |", "| slow | 20 (20-20; 1) |"):
+        assert f"    {line}" in written.splitlines()
+
+
 def test_what_never_ends_is_ended_and_left_out(tmp_path: Path) -> None:
     alarms = signal.getitimer(signal.ITIMER_REAL)[0]
     session = Session(tmp_path, 2, timeout_s=0.002)
@@ -195,8 +219,10 @@ def test_bars_of_all_series_stand_side_by_side(tmp_path: Path) -> None:
 def test_what_cannot_be_reproduced_is_said_at_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    assert _cli.main(["bench", "reproduce"]) == 2
+    assert "no figure is named" in capsys.readouterr().err
     assert _cli.main(["bench", "reproduce", "taps-99"]) == 2
-    assert "no figure 'taps-99'; there are: all, thesis-2.10" in capsys.readouterr().err
+    assert "no figure 'taps-99'; there are: all, thesis-2." in capsys.readouterr().err
     (tmp_path / "file").touch()
     assert _cli.main(["bench", "reproduce", "all", "--folder", str(tmp_path / "file")]) == 2
     assert "--folder" in capsys.readouterr().err

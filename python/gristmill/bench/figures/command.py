@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from datetime import UTC, datetime
 from importlib.metadata import distributions
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from gristmill.bench import environment
 from gristmill.bench.errors import BenchError
 from gristmill.bench.figures import catalogue, page
+from gristmill.bench.figures.figure import Figure
 from gristmill.bench.figures.session import Session
 
 #: Distributions whose versions the page names.
@@ -20,7 +22,7 @@ _TELLING = ("gristmill", "parsl", "ray", "distributed", "loky", "proxystore", "n
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds what can be asked for."""
     parser.add_argument(
-        "figures", nargs="+", metavar="FIGURE", help=f"all, {', '.join(catalogue.FIGURES)}"
+        "figures", nargs="*", metavar="FIGURE", help=f"all, {', '.join(catalogue.FIGURES)}"
     )
     parser.add_argument(
         "--folder",
@@ -30,6 +32,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="runs of each (5)")
     parser.add_argument(
+        "--list", action="store_true", help="measure nothing: name all figures, and where they are"
+    )
+    parser.add_argument(
         "--page-only",
         action="store_true",
         help="measure nothing: draw what was measured, and write the page",
@@ -38,6 +43,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def reproduce(options: argparse.Namespace) -> int:
     """Does what the options say; gives the exit status. Which relations hold, the page says."""
+    if options.list:
+        for line in _table():
+            print(line)
+        return 0
+    if not options.figures:
+        raise BenchError("no figure is named; all of them: gristmill bench reproduce all")
     figures = catalogue.chosen(options.figures)
     if options.repeats < 1:
         raise BenchError("--repeats must be at least 1")
@@ -46,15 +57,40 @@ def reproduce(options: argparse.Namespace) -> int:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BenchError(f"--folder: {folder}: {error.strerror}") from error
-    session = Session(folder, options.repeats)
-    for name, figure in figures.items():
-        if not options.page_only:
-            where = _environment()
-            data = figure.measure(session)
-            data.environment = where
-            data.write(folder / f"{name}.json")
+    if not options.page_only:
+        _measure(figures, Session(folder, options.repeats))
     print(page.write(folder))
     return 0
+
+
+def _measure(figures: dict[str, Figure], session: Session) -> None:
+    """Measures figures, each of which is written when it has been; says what comes, and what came out."""
+    counts = {name: figure.run_count(session) for name, figure in figures.items()}
+    uncounted = [name for name, count in counts.items() if count is None]
+    others = f", and those of {', '.join(uncounted)}" if uncounted else ""
+    _say(f"figures: {len(figures)}, runs: {sum(count or 0 for count in counts.values())}{others}")
+    for name, figure in figures.items():
+        where = _environment()
+        data = figure.measure(session)
+        data.environment = where
+        data.write(session.folder / f"{name}.json")
+        for relation in figure.relations:
+            verdict, numbers = relation.verdict(data)
+            _say(f"{name}: {verdict}: {relation.text} ({numbers})")
+
+
+def _table() -> list[str]:
+    """All figures: what they are called, where they are, and what they show."""
+    figures = catalogue.FIGURES.values()
+    widths = [
+        max((len(text) for text in column), default=0)
+        for column in ([one.key for one in figures], [one.source for one in figures])
+    ]
+    return [f"{one.key:<{widths[0]}}  {one.source:<{widths[1]}}  {one.title}" for one in figures]
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _environment() -> dict[str, Any]:

@@ -14,6 +14,8 @@ from gristmill.bench.figures.data import Data
 from gristmill.bench.figures.drawing import Form
 from gristmill.bench.figures.session import Point, Sample, Session, Summary
 
+HOLDS, DOES_NOT_HOLD, NOT_MEASURED = "holds", "does not hold", "not measured"
+
 
 @dataclass(frozen=True)
 class Relation:
@@ -22,6 +24,14 @@ class Relation:
     text: str
     #: Whether it holds, and by which numbers; a ``LookupError`` if what it needs was not measured.
     check: Callable[[Data], tuple[bool, str]]
+
+    def verdict(self, data: Data) -> tuple[str, str]:
+        """Whether it holds, in words, and by which numbers, or why nobody knows."""
+        try:
+            holds, numbers = self.check(data)
+        except LookupError as error:
+            return NOT_MEASURED, str(error.args[0])
+        return HOLDS if holds else DOES_NOT_HOLD, numbers
 
 
 class Figure(ABC):
@@ -42,6 +52,10 @@ class Figure(ABC):
     @abstractmethod
     def measure(self, session: Session) -> Data:
         """Measures it anew."""
+
+    def run_count(self, session: Session) -> int | None:
+        """How many runs it would make here; ``None``: it says so only when it makes them."""
+        return None
 
     def empty(self) -> Data:
         """Its data before anything is measured."""
@@ -71,3 +85,7 @@ class Sweep(Figure):
     def measure(self, session: Session) -> Data:
         """Measures it anew."""
         return session.sweep(self.empty(), self.points(), self.samples)
+
+    def run_count(self, session: Session) -> int:
+        """One for each point that is available here and each repetition."""
+        return session.repeats * len(session.available(self.empty(), self.points()))

@@ -7,7 +7,7 @@ from pathlib import Path
 from gristmill.bench.figures import drawing
 from gristmill.bench.figures.catalogue import CHAPTERS
 from gristmill.bench.figures.data import Data, read
-from gristmill.bench.figures.figure import Figure, Relation
+from gristmill.bench.figures.figure import DOES_NOT_HOLD, Figure, Relation
 from gristmill.bench.statistics import Median
 
 #: The page's file, beside the measurements of each figure.
@@ -82,16 +82,19 @@ def _where(data: Data) -> str:
 
 
 def _row(relation: Relation, data: Data) -> str:
-    try:
-        holds, numbers = relation.check(data)
-    except LookupError as error:
-        return f"| {relation.text} | not measured | {error.args[0]} |"
-    return f"| {relation.text} | {'holds' if holds else '**does not hold**'} | {numbers} |"
+    verdict, numbers = relation.verdict(data)
+    shown = f"**{verdict}**" if verdict == DOES_NOT_HOLD else verdict
+    return f"| {relation.text} | {shown} | {numbers} |"
 
 
 def _table(data: Data) -> list[str]:
     names = data.series()
     medians = {name: data.of(name) for name in names}
+    if len(names) > 1 and len(data.places()) == 1:
+        (place,) = data.places()
+        return [f"| | {place} |", "|---|---|"] + [
+            f"| {name} | {_cell(medians[name][place])} |" for name in names
+        ]
     lines = [f"| {data.across} | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
     for place in data.places():
         cells = [_cell(medians[name].get(place)) for name in names]

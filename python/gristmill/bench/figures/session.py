@@ -60,14 +60,17 @@ class Session:
         samples: Callable[[Summary, Point], Iterable[Sample]],
     ) -> Data:
         """Runs all points in turns, and adds what samples each run gives. What is not available here is left out."""
-        ready = [point for point in points if self._is_available(data, point)]
         return self.turns(
             data,
             [
                 Case(point.series, point.at, partial(self._measured, point, samples))
-                for point in ready
+                for point in self.available(data, points)
             ],
         )
+
+    def available(self, data: Data, points: Iterable[Point]) -> list[Point]:
+        """Those that can be run here; the data is told of the others."""
+        return [point for point in points if self._is_available(data, point)]
 
     def turns(self, data: Data, cases: Sequence[Case]) -> Data:
         """Measures all cases, one after the other, and that as often as there are repetitions.
@@ -93,7 +96,7 @@ class Session:
 
     def run(self, tables: Tables) -> Path:
         """Runs a benchmark once, in a process of its own; gives its folder. ``BenchError``: as of ``run.start``."""
-        return run.start(self._benchmark(tables))
+        return run.start(self.benchmark(tables))
 
     def _measured(
         self, point: Point, samples: Callable[[Summary, Point], Iterable[Sample]]
@@ -104,13 +107,14 @@ class Session:
         if point.series in data.missing:
             return False
         try:
-            self._benchmark(point.tables)
+            self.benchmark(point.tables)
         except BenchError as error:
             data.missing[point.series] = str(error)
             return False
         return True
 
-    def _benchmark(self, tables: Tables) -> Benchmark:
+    def benchmark(self, tables: Tables) -> Benchmark:
+        """What tables describe, with a folder and a time. ``BenchError``: they cannot be run here."""
         options = {"folder": str(self.folder / "runs"), "timeout": self._timeout_s, "warmup": 50}
         return config.resolve(config.merge({"run": options}, tables))
 
