@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from gristmill.bench.figures.figure import Sweep
@@ -12,6 +14,7 @@ OTHERS = ("parsl", "ray", "dask")
 #: Tasks of a run, by engine: fewer where each takes milliseconds, so that runs last about as long.
 _TASKS = {"gristmill": 100_000, "threads": 20_000, "processes": 10_000, "loky": 5_000}
 _TASKS_OF_OTHERS = 1_000
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 def tasks_for(executor: str, microseconds: float = 0.0) -> int:
@@ -20,11 +23,13 @@ def tasks_for(executor: str, microseconds: float = 0.0) -> int:
     return max(100, round(min(tasks, 2e6 / microseconds))) if microseconds else tasks
 
 
-def bare(app: dict[str, Any], executor: str, workers: int) -> Tables:
-    """A run of an application of which nothing is noted."""
+def bare(
+    app: dict[str, Any], executor: str, workers: int, fields: Mapping[str, Any] = _NONE
+) -> Tables:
+    """A run of an application of which nothing is noted, on an executor with further fields, or another name."""
     return {
         "app": app,
-        "executor": {"name": executor, "workers": workers},
+        "executor": {"name": executor, "workers": workers, **fields},
         "records": {"name": "none"},
     }
 
