@@ -208,6 +208,30 @@ def test_what_never_ends_is_ended_and_left_out(tmp_path: Path) -> None:
     assert (signal.getitimer(signal.ITIMER_REAL)[0] > 0) == (alarms > 0), "others go on"
 
 
+def test_a_figure_of_what_is_not_here_does_not_keep_the_page_from_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+
+    class Absent(Threads):
+        """An executor that there is not."""
+
+        key = "absent"
+
+        def points(self) -> Iterator[Point]:
+            return (point for point in super().points() if point.series == "missing")
+
+    figures = (Absent(), Shares())
+    monkeypatch.setattr(catalogue, "FIGURES", {one.key: one for one in figures})
+    monkeypatch.setattr(page, "CHAPTERS", {"Parts": figures})
+    command = ["bench", "reproduce", "all", "--folder", str(tmp_path), "--repeats", "1"]
+    assert _cli.main(command) == 0
+    written = (tmp_path / "index.md").read_text()
+    assert "- missing is missing: there is no executor 'missing'" in written
+    assert "absent.svg" not in written
+    assert "![Shares](shares.svg)" in written
+
+
 def test_bars_of_all_series_stand_side_by_side(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     drawing.draw(rates(), "Rates", tmp_path / "bars.svg", "bars")

@@ -48,6 +48,9 @@ def _section(figure: Figure, folder: Path) -> str:
         f"{figure.source}; `gristmill bench reproduce {name}`. {figure.about}",
         "",
     ]
+    missing = [f"- {series} is missing: {why}" for series, why in data.missing.items()]
+    if not data.cells:
+        return "\n".join([*lines, "Nothing of it could be measured.", "", *missing, ""])
     if figure.form == "table":
         lines += [*_table(data), ""]
     else:
@@ -58,7 +61,7 @@ def _section(figure: Figure, folder: Path) -> str:
         "|---|---|---|",
         *(_row(relation, data) for relation in figure.relations),
         "",
-        *(f"- {series} is missing: {why}" for series, why in data.missing.items()),
+        *missing,
         "",
     ]
     if figure.form == "table":
