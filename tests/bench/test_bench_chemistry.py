@@ -27,7 +27,7 @@ from gristmill.bench.executors.here import Inline
 APPS: dict[str, App] = {
     "docking": Docking(ligands=20, initial=2, iterations=1, batch=2, share=10, atoms=12, edge=15),
     "examol": ExaMol(rounds=2, batch=3, shares=2),
-    "lnni": Lnni(calls=2, inferences=1),
+    "lnni": Lnni(calls=2, inferences=1, pixels=64),
     "moldesign": MolDesign(candidates=40, initial=4, simulations=9, batch=3, committee=3, share=15),
     "molscreen": MolScreen(molecules=200, batch=30),
 }
@@ -162,6 +162,7 @@ def test_predictions_of_another_committee_are_seen() -> None:
         (MolDesign, {"candidates": 10, "simulations": 20}, "at most"),
         (MolDesign, {"initial": 70}, "at most"),
         (Lnni, {"reuse": "disk"}, "'memory' or 'none'"),
+        (Lnni, {"pixels": 31}, "greater than or equal to 32"),
     ],
 )
 def test_sizes_that_cannot_be_are_refused(

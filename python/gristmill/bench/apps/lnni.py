@@ -40,12 +40,14 @@ class Lnni(App):
     calls: Annotated[int, Field(ge=1)] = 32
     #: Of each call; neighbours look at a picture turned by another column.
     inferences: Annotated[int, Field(ge=1)] = 16
+    #: Rows and columns of a picture: what an inference costs grows with their square.
+    pixels: Annotated[int, Field(ge=32, le=1024)] = resnet.PIXELS
     reuse: Annotated[Reuse, NONE_IS_A_CHOICE] = "memory"
 
     def run(self, engine: Engine, folder: Path) -> Inferences:
         """Gives what was found; the file of the network is gone afterwards."""
         path = folder.absolute() / "resnet50.onnx"
-        resnet.write(path)
+        resnet.write(path, self.pixels)
         try:
             inside = engine.within(resnet.opened, str(path), reuse=self.reuse)
             begun = perf_counter()
@@ -65,8 +67,9 @@ class Lnni(App):
         wrong = [number for number, one in enumerate(result.calls) if len(one) != self.inferences]
         if wrong or len(result.calls) != self.calls:
             raise WrongResult(f"{len(result.calls)} calls, {len(wrong)} of which lack inferences")
-        plain = resnet.session(resnet.network().SerializeToString(), optimized=False)
-        held = {"session": plain, "image": resnet.image()}
+        network = resnet.network(self.pixels).SerializeToString()
+        plain = resnet.session(network, optimized=False)
+        held = {"session": plain, "image": resnet.image(self.pixels)}
         for turn in (0, self.calls * self.inferences - 1):
             found = result.calls[turn // self.inferences][turn % self.inferences]
             ((kind, score),) = resnet.classified(held, [turn])

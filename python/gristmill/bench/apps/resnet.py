@@ -17,7 +17,8 @@ from typing import Any
 STAGES = ((3, 64), (4, 128), (6, 256), (3, 512))
 WIDENING = 4
 CLASSES = 1000
-IMAGE_SHAPE = (1, 3, 224, 224)
+#: Rows and columns of the pictures it was made for. It takes others too: what comes before the classes is their mean.
+PIXELS = 224
 SEED = 50
 #: As of the format, so that an older runtime reads what a newer package writes.
 OPSET, IR_VERSION = 17, 9
@@ -64,13 +65,13 @@ class Graph:
             source = self.convolution(source, into, out, 1, stride)
         return self.add("Relu", self.add("Add", way, source))
 
-    def model(self, result: str) -> Any:
-        """The network, whose answer is what that name stands for."""
+    def model(self, result: str, pixels: int) -> Any:
+        """The network for pictures of so many rows and columns, whose answer is what that name stands for."""
         helper, float32 = self._onnx.helper, self._onnx.TensorProto.FLOAT
         graph = helper.make_graph(
             self.nodes,
             "resnet50",
-            [helper.make_tensor_value_info("image", float32, IMAGE_SHAPE)],
+            [helper.make_tensor_value_info("image", float32, [1, 3, pixels, pixels])],
             [helper.make_tensor_value_info(result, float32, [1, CLASSES])],
             self.weights,
         )
@@ -78,8 +79,8 @@ class Graph:
         return helper.make_model(graph, opset_imports=[opset], ir_version=IR_VERSION)
 
 
-def network() -> Any:
-    """ResNet-50, of 25.5 million weights, as an ``onnx.ModelProto``."""
+def network(pixels: int = PIXELS) -> Any:
+    """ResNet-50, of 25.5 million weights, as an ``onnx.ModelProto``; for pictures of so many rows and columns."""
     graph = Graph()
     way = graph.add("Relu", graph.convolution("image", 3, 64, 7, 2))
     way = graph.add("MaxPool", way, kernel_shape=[3, 3], pads=[1] * 4, strides=[2, 2])
@@ -91,12 +92,12 @@ def network() -> Any:
     way = graph.add("Flatten", graph.add("GlobalAveragePool", way))
     matrix = graph.weight(into, CLASSES, scale=math.sqrt(1 / into))
     bias = graph.weight(CLASSES, scale=0.01)
-    return graph.model(graph.add("Gemm", way, matrix, bias))
+    return graph.model(graph.add("Gemm", way, matrix, bias), pixels)
 
 
-def write(path: Path) -> None:
+def write(path: Path, pixels: int = PIXELS) -> None:
     """Writes it to a file, of 102 MB."""
-    importlib.import_module("onnx").save(network(), str(path))
+    importlib.import_module("onnx").save(network(pixels), str(path))
 
 
 def session(model: str | bytes, *, optimized: bool = True) -> Any:
@@ -114,13 +115,14 @@ def session(model: str | bytes, *, optimized: bool = True) -> Any:
 
 def opened(path: str) -> dict[str, Any]:
     """Sets up inference: the runtime imported, the network read and laid out for this processor, and a picture."""
-    return {"session": session(path), "image": image()}
+    made = session(path)
+    return {"session": made, "image": image(made.get_inputs()[0].shape[-1])}
 
 
-def image() -> Any:
-    """Draws the picture that is looked at."""
+def image(pixels: int = PIXELS) -> Any:
+    """Draws the picture that is looked at, of so many rows and columns."""
     numpy = importlib.import_module("numpy")
-    return numpy.random.default_rng(SEED).random(IMAGE_SHAPE, dtype=numpy.float32)
+    return numpy.random.default_rng(SEED).random((1, 3, pixels, pixels), dtype=numpy.float32)
 
 
 def infer(session: Any, picture: Any, count: int) -> int:
