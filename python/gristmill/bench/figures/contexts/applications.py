@@ -1,0 +1,66 @@
+"""Whole applications at each level of reuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gristmill.bench.figures.contexts.inference import PIXELS
+from gristmill.bench.figures.contexts.levels import LEVELS
+from gristmill.bench.figures.figure import Relation, Sweep
+from gristmill.bench.figures.rates import bare
+from gristmill.bench.figures.relations import at_least, every
+from gristmill.bench.figures.session import Point, Summary, Tables
+
+_LNNI, _EXAMOL = "LNNI", "ExaMol"
+_APPS = {
+    _LNNI: {"name": "lnni", "calls": 8, "inferences": 16, "pixels": PIXELS},
+    _EXAMOL: {"name": "examol", "candidates": 24, "rounds": 1, "batch": 2, "shares": 2},
+}
+
+
+class Applications(Sweep):
+    """Inference with ResNet-50 in eight calls of 16 pictures, and a search for molecules of five calls, on two workers.
+    The paper has 100,000 and 10,000 calls on 150 workers of a cluster; its L1 reads a shared file system, which 150
+    workers wear out. Here L1 and L2 both read one local disk, so that only L3 can save much. The paper's ExaMol could
+    not run at L3.
+    """
+
+    key = "contexts-6"
+    source = "Function contexts, figure 6"
+    title = "Time of two applications, by level of reuse"
+    across = "application"
+    upward = "seconds"
+    form = "bars"
+    relations = (
+        Relation(
+            "LNNI takes half as long at L2 as at L1 (paper: 55 % less)",
+            at_least("L1", 2, "L2", (_LNNI,)),
+        ),
+        Relation(
+            "LNNI takes less than half as long at L3 as at L2 (paper: 88 % less)",
+            at_least("L2", 2, "L3", (_LNNI,)),
+        ),
+        Relation(
+            "ExaMol is faster at L2 than at L1 by a quarter (paper: 27 % less)",
+            at_least("L1", 4 / 3, "L2", (_EXAMOL,)),
+        ),
+        Relation(
+            "ExaMol runs at L3 too, and is faster there than at L1 and L2",
+            every(*(at_least(name, 1, "L3", (_EXAMOL,)) for name in ("L1", "L2"))),
+        ),
+    )
+
+    def points(self) -> Iterator[Point]:
+        """Each application at each level."""
+        for title, app in _APPS.items():
+            for level, reuse in LEVELS.items():
+                yield Point(level, title, _at(bare(app, "gristmill", 2), reuse))
+
+    def value(self, summary: Summary) -> float:
+        """Without what LNNI prepares before its first call."""
+        figures = summary["figures"]
+        return float(figures.get("calls_s", summary["seconds"]["run"]))
+
+
+def _at(tables: Tables, reuse: str) -> Tables:
+    return tables | {"executor": tables["executor"] | {"reuse": reuse}}

@@ -1,0 +1,113 @@
+"""Inference at each level: how long each call takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from statistics import fmean, pstdev
+
+from gristmill.bench.apps import resnet
+from gristmill.bench.apps.lnni import Lnni
+from gristmill.bench.errors import BenchError
+from gristmill.bench.executors.base import scratch
+from gristmill.bench.figures.contexts.levels import LEVELS, Level, Timed, opened
+from gristmill.bench.figures.data import Data
+from gristmill.bench.figures.figure import Figure, Relation
+from gristmill.bench.figures.relations import at_least, every
+from gristmill.bench.figures.session import Case, Sample, Session
+
+#: Rows and columns of the pictures: 16 inferences then take a tenth of a second, less than setting up, as in the paper.
+PIXELS = 32
+_WORKERS = 2
+#: Calls of each level whose times are looked at, and inferences of each.
+_CALLS, _INFERENCES = 12, 16
+_MOMENTS: dict[str, Callable[[list[float]], float]] = {
+    "mean": fmean,
+    "standard deviation": pstdev,
+    "least": min,
+    "most": max,
+}
+
+
+@contextmanager
+def network() -> Iterator[str]:
+    """The file of the network, which is gone afterwards."""
+    with scratch() as folder:
+        path = Path(folder, "resnet50.onnx")
+        resnet.write(path, PIXELS)
+        yield str(path)
+
+
+def inferred(level: Level, calls: int, inferences: int, workers: int) -> list[Timed]:
+    """Times calls of so many inferences, as many at once as there are workers; all find the same class."""
+    ended = level.calls(resnet.inferred, [(inferences,)] * calls, workers)
+    found = {one.result for one in ended}
+    if len(found) != 1:
+        raise BenchError(f"calls have found different classes of one picture: {sorted(found)}")
+    return ended
+
+
+class OfInference(Figure):
+    """A figure whose cases call the network."""
+
+    def measure(self, session: Session) -> Data:
+        """Measures all cases, with one file of the network."""
+        data = self.empty()
+        missing = Lnni.missing()
+        if missing is not None:
+            data.missing.update(dict.fromkeys(LEVELS, missing))
+            return data
+        with network() as path:
+            return session.turns(data, list(self.cases(path)))
+
+    def cases(self, path: str) -> Iterable[Case]:
+        """What is measured, given the file."""
+        raise NotImplementedError
+
+
+class RunTimes(OfInference):
+    """Twelve calls of 16 inferences on two workers, each from its submission until its result is there; as many are
+    under way as there are workers, and what a level does once was done before. The paper has 100,000 calls on 150
+    workers of a cluster. There L1 reads a shared file system, for which all calls wait together, and its slowest calls
+    take 290 s; here all files are on one local disk, and in its cache, so that L1 is L2.
+    """
+
+    key = "contexts-table-4"
+    source = "Function contexts, figure 7 and table 4"
+    title = "Run times of calls, by level of reuse"
+    across = "of run times"
+    upward = "seconds"
+    form = "table"
+    relations = (
+        Relation(
+            "calls at L2 take less than two thirds of those at L1, on average",
+            at_least("L1", 1.5, "L2", ("mean",)),
+        ),
+        Relation(
+            "calls at L3 take less than half of those at L2, on average",
+            at_least("L2", 2, "L3", ("mean",)),
+        ),
+        Relation(
+            "L3 has the least deviation, the shortest call, and the shortest of the longest ones",
+            every(
+                *(
+                    at_least(name, 1, "L3", ("standard deviation", "least", "most"))
+                    for name in ("L1", "L2")
+                )
+            ),
+        ),
+    )
+
+    def cases(self, path: str) -> Iterator[Case]:
+        """Each level."""
+        for name in LEVELS:
+            yield Case(name, "all calls", partial(self._moments, name, path))
+
+    @staticmethod
+    def _moments(name: str, path: str) -> list[Sample]:
+        with opened(name, resnet.opened, path, workers=_WORKERS) as level:
+            inferred(level, _WORKERS, 1, _WORKERS)
+            seconds = [one.seconds for one in inferred(level, _CALLS, _INFERENCES, _WORKERS)]
+        return [Sample(name, moment, of(seconds)) for moment, of in _MOMENTS.items()]

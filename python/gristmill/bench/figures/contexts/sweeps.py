@@ -1,0 +1,139 @@
+"""Inference at each level: how long all calls take, by how much they compute, and on how many workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+from time import perf_counter
+
+from gristmill.bench.apps import resnet
+from gristmill.bench.figures.contexts.inference import OfInference, inferred
+from gristmill.bench.figures.contexts.levels import LEVELS, opened
+from gristmill.bench.figures.data import Data, Place
+from gristmill.bench.figures.figure import Relation
+from gristmill.bench.figures.relations import at_least, every
+from gristmill.bench.figures.session import Case, Sample
+
+#: Inferences of a call, in the first sweep; its calls, and their workers.
+_PER_CALL, _CALLS, _WORKERS = (16, 80, 320), 2, 2
+#: Workers, in the second sweep; its calls, and inferences of each.
+_POOLS, _POOL_CALLS, _POOL_INFERENCES = (1, 2, 4), 4, 16
+
+
+def saved(data: Data, places: Sequence[int]) -> list[float]:
+    """Which share of the time of L2 a level in memory saves, at each place."""
+    return [1 - data.at("L3", place) / data.at("L2", place) for place in places]
+
+
+def shrinks(data: Data) -> tuple[bool, str]:
+    """Whether that share becomes less from place to place."""
+    shares = saved(data, _PER_CALL)
+    text = ", ".join(f"{share:.0%}" for share in shares)
+    return all(one > other for one, other in pairwise(shares)), text
+
+
+def gain(data: Data, series: str) -> float:
+    """Which share of the time of one worker two of them save."""
+    first, second = _POOLS[:2]
+    return 1 - data.at(series, second) / data.at(series, first)
+
+
+def needs_less(data: Data) -> tuple[bool, str]:
+    """Whether one worker is faster in memory than any number of them at the other levels."""
+    others = min(data.at(name, workers) for name in ("L1", "L2") for workers in _POOLS)
+    ratio = others / data.at("L3", _POOLS[0])
+    return ratio > 1, f"{ratio:.3g}x"
+
+
+class _Total(OfInference):
+    """A figure of the time that all calls take."""
+
+    upward = "seconds"
+
+    @staticmethod
+    def total(
+        name: str, at: Place, path: str, calls: int, inferences: int, workers: int
+    ) -> list[Sample]:
+        """From before the executor is made until all results are there."""
+        start = perf_counter()
+        with opened(name, resnet.opened, path, workers=workers) as level:
+            inferred(level, calls, inferences, workers)
+            return [Sample(name, at, perf_counter() - start)]
+
+
+class PerCall(_Total):
+    """A call on each of two workers, whose inferences become more: the time from the start of the executor to the last
+    result. The paper has 10,000 calls of 16, 160 and 1,600 inferences on 100 workers. Here the longest have 320,
+    and pictures are small: 16 inferences take a tenth of a second, and a setup with its interpreter some tenths.
+    """
+
+    key = "contexts-8"
+    source = "Function contexts, figure 8"
+    title = "Time of calls of more and more inferences, by level of reuse"
+    across = "inferences of a call"
+    relations = (
+        Relation(
+            "with 16 inferences L3 saves most of the time of L1 and of L2",
+            every(*(at_least(name, 2, "L3", _PER_CALL[:1]) for name in ("L1", "L2"))),
+        ),
+        Relation(
+            "the longer the calls, the smaller the share that L3 saves",
+            lambda data: shrinks(data),
+        ),
+        Relation("L2 is at least as fast as L1", at_least("L1", 1, "L2", _PER_CALL)),
+    )
+
+    def cases(self, path: str) -> Iterator[Case]:
+        """Each level at each length."""
+        for inferences in _PER_CALL:
+            for name in LEVELS:
+                work = partial(self.total, name, inferences, path, _CALLS, inferences, _WORKERS)
+                yield Case(name, inferences, work)
+
+
+class Pools(_Total):
+    """Four calls of 16 inferences on one, two and four workers of a machine with two cores, until the last result is
+    there. The paper has 10,000 calls on 50 to 150 workers of 32 cores each, where L3 waits for
+    the one program that sends calls; below 50 workers it gains from more of them there too. Here most of its time is
+    that of its one setup, which no second worker makes shorter.
+    """
+
+    key = "contexts-9"
+    source = "Function contexts, figure 9"
+    title = "Time of all calls by workers, by level of reuse"
+    across = "workers"
+    relations = (
+        Relation(
+            "L1 and L2 gain from more workers",
+            lambda data: _gains(data, "L1", "L2"),
+        ),
+        Relation(
+            "L3 gains little from more workers: less than a quarter",
+            lambda data: _gains_little(data),
+        ),
+        Relation(
+            "L3 on the fewest workers is faster than L1 and L2 on the most",
+            lambda data: needs_less(data),
+        ),
+    )
+
+    def cases(self, path: str) -> Iterator[Case]:
+        """Each level on each number of workers."""
+        for workers in _POOLS:
+            for name in LEVELS:
+                work = partial(
+                    self.total, name, workers, path, _POOL_CALLS, _POOL_INFERENCES, workers
+                )
+                yield Case(name, workers, work)
+
+
+def _gains(data: Data, *names: str) -> tuple[bool, str]:
+    gains = {name: gain(data, name) for name in names}
+    text = ", ".join(f"{one:.0%} at {name}" for name, one in gains.items())
+    return min(gains.values()) > 0, f"two workers save {text}"
+
+
+def _gains_little(data: Data) -> tuple[bool, str]:
+    share = gain(data, "L3")
+    return share < 0.25, f"two workers save {share:.0%}"
