@@ -1,0 +1,112 @@
+"""What calls cost that do next to nothing: here, as tasks that set up for themselves, and in a context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from operator import add
+from statistics import fmean
+from time import perf_counter
+
+from gristmill.bench.errors import BenchError
+from gristmill.bench.figures.contexts.levels import opened
+from gristmill.bench.figures.data import Data
+from gristmill.bench.figures.figure import Figure, Relation
+from gristmill.bench.figures.relations import at_least, every
+from gristmill.bench.figures.session import Case, Sample, Session
+
+_LOCAL, _TASK, _INVOCATION = "local call", "task", "invocation"
+_ONCE, _EACH, _ALL = "for a worker", "for a call", "1,000 calls"
+#: Calls of which the mean is taken: a task takes a tenth of a second, an invocation microseconds.
+_COUNTS = {_LOCAL: 100_000, _TASK: 20, _INVOCATION: 2_000}
+_CALLS = 1_000
+
+
+class Additions(Figure):
+    """Additions in one worker: as local calls, as tasks, for each of which an interpreter is started and set up (L1),
+    and as invocations of what is set up (L3). For a worker: how much longer the first call takes than others. For a
+    call: the mean, each waited for. 1,000 calls: that of both, computed, as 1,000 tasks would take minutes. The paper
+    has TaskVine, whose worker unpacks an environment for 20 s first; here it is that of the program.
+    """
+
+    key = "contexts-table-2"
+    source = "Function contexts, table 2"
+    title = "Additions as local calls, tasks and invocations"
+    across = "overhead"
+    upward = "seconds"
+    form = "table"
+    relations = (
+        Relation(
+            "an invocation costs less than a fiftieth of a task (paper: a 75th)",
+            at_least(_TASK, 50, _INVOCATION, (_EACH,)),
+        ),
+        Relation(
+            "a local call costs least",
+            every(*(at_least(name, 1, _LOCAL, (_EACH,)) for name in (_TASK, _INVOCATION))),
+        ),
+        Relation(
+            "a worker for tasks costs about as much as one for invocations",
+            lambda data: _alike_once(data),
+        ),
+        Relation(
+            "1,000 invocations take less than a ninth of the time of 1,000 tasks",
+            at_least(_TASK, 9, _INVOCATION, (_ALL,)),
+        ),
+        Relation(
+            "an invocation of ours costs less than the paper's 2.5 ms",
+            lambda data: _below(data, 2.52e-3),
+        ),
+    )
+
+    def measure(self, session: Session) -> Data:
+        """Measures the three in turns."""
+        ways: dict[str, Callable[[], list[float]]] = {
+            _LOCAL: local,
+            _TASK: partial(elsewhere, "L1", _COUNTS[_TASK]),
+            _INVOCATION: partial(elsewhere, "L3", _COUNTS[_INVOCATION]),
+        }
+        cases = [Case(name, "all", partial(overheads, name, way)) for name, way in ways.items()]
+        return session.turns(self.empty(), cases)
+
+
+def overheads(name: str, way: Callable[[], list[float]]) -> Iterator[Sample]:
+    """What calls cost of which the seconds are given, that of the first one before the others."""
+    first, *others = way()
+    each = fmean(others)
+    once = max(0.0, first - each)
+    for what, seconds in ((_ONCE, once), (_EACH, each), (_ALL, once + _CALLS * each)):
+        yield Sample(name, what, seconds)
+
+
+def local() -> list[float]:
+    """Seconds of a call here, twice: its worker is there already."""
+    start = perf_counter()
+    for number in range(_COUNTS[_LOCAL]):
+        add(number, number)
+    each = (perf_counter() - start) / _COUNTS[_LOCAL]
+    return [each, each]
+
+
+def elsewhere(name: str, count: int) -> list[float]:
+    """Seconds of each call at a level, the first one from before the executor is made."""
+    start = perf_counter()
+    with opened(name, dict, workers=1) as level:
+        # Neither what sets up nor what is called has an interpreter import anything.
+        took = []
+        for number in range(count + 1):
+            if level.submit(add, number, number).result() != 2 * number:
+                raise BenchError(f"{name}: {number} + {number} is not {2 * number}")
+            now = perf_counter()
+            took.append(now - start)
+            start = now
+    return took
+
+
+def _alike_once(data: Data) -> tuple[bool, str]:
+    ratio = data.at(_TASK, _ONCE) / data.at(_INVOCATION, _ONCE)
+    return 0.5 <= ratio <= 2, f"{ratio:.3g}x"
+
+
+def _below(data: Data, seconds: float) -> tuple[bool, str]:
+    each = data.at(_INVOCATION, _EACH)
+    return each < seconds, f"{1e6 * each:.3g} us"
