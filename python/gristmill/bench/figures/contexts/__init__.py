@@ -4,6 +4,7 @@ from gristmill.bench.figures.contexts.applications import Applications
 from gristmill.bench.figures.contexts.calls import Additions
 from gristmill.bench.figures.contexts.inference import RunTimes
 from gristmill.bench.figures.contexts.programs import Programs
+from gristmill.bench.figures.contexts.sending import Links
 from gristmill.bench.figures.contexts.shares import Deployments, ShareValue
 from gristmill.bench.figures.contexts.sweeps import PerCall, Pools
 from gristmill.bench.figures.figure import Figure
@@ -12,6 +13,7 @@ from gristmill.bench.figures.figure import Figure
 FIGURES: tuple[Figure, ...] = (
     Programs(),
     Additions(),
+    Links(),
     Applications(),
     RunTimes(),
     PerCall(),
