@@ -7,6 +7,7 @@ from gristmill.bench.figures.contexts.machines import Machines
 from gristmill.bench.figures.contexts.programs import Programs
 from gristmill.bench.figures.contexts.sending import Links
 from gristmill.bench.figures.contexts.shares import Deployments, ShareValue
+from gristmill.bench.figures.contexts.starts import Breakdown
 from gristmill.bench.figures.contexts.sweeps import PerCall, Pools
 from gristmill.bench.figures.figure import Figure
 
@@ -22,4 +23,5 @@ FIGURES: tuple[Figure, ...] = (
     Pools(),
     Deployments(),
     ShareValue(),
+    Breakdown(),
 )
