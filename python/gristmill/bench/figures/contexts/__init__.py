@@ -4,6 +4,7 @@ from gristmill.bench.figures.contexts.applications import Applications
 from gristmill.bench.figures.contexts.calls import Additions
 from gristmill.bench.figures.contexts.inference import RunTimes
 from gristmill.bench.figures.contexts.machines import Machines
+from gristmill.bench.figures.contexts.orphans import ProcessTree
 from gristmill.bench.figures.contexts.programs import Programs
 from gristmill.bench.figures.contexts.sending import Links
 from gristmill.bench.figures.contexts.shares import Deployments, ShareValue
@@ -16,6 +17,7 @@ FIGURES: tuple[Figure, ...] = (
     Programs(),
     Additions(),
     Links(),
+    ProcessTree(),
     Machines(),
     Applications(),
     RunTimes(),
