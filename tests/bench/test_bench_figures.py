@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from gristmill import _cli
 from gristmill.bench.errors import BenchError
-from gristmill.bench.figures import catalogue, drawing, page
-from gristmill.bench.figures.data import Data, read
+from gristmill.bench.figures import catalogue, drawing, page, shapes
+from gristmill.bench.figures.data import Data, Place, read
 from gristmill.bench.figures.figure import Figure, Relation, Sweep
+from gristmill.bench.figures.graphs import Graph
 from gristmill.bench.figures.rates import bare
 from gristmill.bench.figures.relations import alike, at_least, every, grows, highest
 from gristmill.bench.figures.session import Case, Point, Sample, Session, Summary
@@ -238,6 +239,58 @@ def test_bars_of_all_series_stand_side_by_side(tmp_path: Path) -> None:
     picture = (tmp_path / "bars.svg").read_text()
     assert "fast" in picture
     assert "slow" in picture
+
+
+class Words(Shares):
+    """The same as words, measured once."""
+
+    key = "words"
+    title = "Words"
+    form = "table"
+
+    def words(self, place: Place, samples: Sequence[float]) -> str | None:
+        return "much" if max(samples) > 50 else None
+
+    def measure(self, session: Session) -> Data:
+        return super().measure(session.at_most(1))
+
+
+def test_a_table_has_words_where_samples_stand_for_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogue, "FIGURES", {"words": Words()})
+    monkeypatch.setattr(page, "CHAPTERS", {"Words": (Words(),)})
+    command = ["bench", "reproduce", "words", "--folder", str(tmp_path), "--repeats", "3"]
+    assert _cli.main(command) == 0
+    lines = (tmp_path / "index.md").read_text().splitlines()
+    assert "| first | much | 20 (20-20; 1) |" in lines
+    assert "| second | 30 (30-30; 1) | much |" in lines
+
+
+def diamond() -> Graph:
+    """Two tasks between two others, which one of them also needs directly."""
+    return Graph(["open", "work", "work", "close"], [(0, 1), (0, 2), (1, 3), (2, 3), (0, 3)])
+
+
+def test_a_graph_has_levels() -> None:
+    assert diamond().levels() == [0, 1, 1, 2]
+    assert (diamond().depth, diamond().width) == (3, 2)
+    assert (Graph([], []).depth, Graph([], []).width) == (0, 0)
+    assert [down for _, down in shapes.positions(diamond())] == [0, -1, -1, -2]
+
+
+def test_graphs_are_drawn_side_by_side_and_kept(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    data = Data(
+        "graphs", "application", "tasks", graphs={"ours": diamond(), "one": Graph(["f"], [])}
+    )
+    data.add("tasks", "ours", 4)
+    data.write(tmp_path / "graphs.json")
+    assert read(tmp_path / "graphs.json").graphs == data.graphs
+    drawing.draw(data, "Graphs", tmp_path / "graphs.svg", "graphs")
+    picture = (tmp_path / "graphs.svg").read_text()
+    for text in ("ours: 4 tasks", "one: 1 task<", "close"):
+        assert text in picture
 
 
 def test_what_cannot_be_reproduced_is_said_at_once(

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from gristmill.bench.errors import BenchError
+from gristmill.bench.figures.graphs import Graph
 from gristmill.bench.statistics import Median, median_of
 
 #: Places on an axis: numbers, or names of things that are put side by side.
@@ -30,6 +31,8 @@ class Data(msgspec.Struct):
     across: str
     upward: str
     cells: list[Cell] = []
+    #: Graphs of tasks that were seen, by name.
+    graphs: dict[str, Graph] = {}
     #: What could not be measured here, and why.
     missing: dict[str, str] = {}
     #: The day, machine, versions and command: see ``gristmill.bench.environment``.

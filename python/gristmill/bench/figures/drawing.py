@@ -1,7 +1,8 @@
 """Figures as pictures: medians with their confidence intervals, by matplotlib.
 
 ``lines``: a curve for each series, or bars side by side if there is one place. ``bars``: the bars of all series side by
-side at each place. ``shares``: a bar for each place, of which each series has a part. ``table``: no picture.
+side at each place. ``shares``: a bar for each place, of which each series has a part. ``graphs``: graphs of tasks.
+``table``: no picture.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gristmill.bench.errors import BenchError
+from gristmill.bench.figures import shapes
 from gristmill.bench.figures.data import Data, Place
 
-Form = Literal["lines", "bars", "shares", "table"]
+Form = Literal["lines", "bars", "shares", "graphs", "table"]
 
 _SIZE_IN = (7.0, 4.0)
+#: Of a bar with its name, if there are many, inches.
+_BAR_IN = 0.22
 #: So many times between the least and the most, and an axis is logarithmic.
 _WIDE = 20.0
 _MARKS = "osD^v<>PX*"
@@ -35,21 +39,36 @@ def draw(data: Data, title: str, path: Path, form: Form = "lines") -> None:
     # The same measurements give the same file.
     with matplotlib.rc_context({"svg.hashsalt": data.figure, "svg.fonttype": "none"}):
         figure = importlib.import_module("matplotlib.figure").Figure(
-            figsize=_SIZE_IN, layout="constrained"
+            figsize=_size_in(data, form), layout="constrained"
         )
-        area = figure.subplots()
-        places = data.places()
-        if form == "shares":
-            _shares(area, data, places)
-        elif form == "bars" and len(places) > 1:
-            _groups(area, data, places)
-        elif len(places) == 1:
-            _bars(area, data, places[0])
+        if form == "graphs":
+            shapes.draw(figure, data.graphs)
         else:
-            _lines(area, data, places)
-        area.set_title(title)
-        area.grid(alpha=0.3)
+            _draw(figure.subplots(), data, form)
+        figure.suptitle(title, fontsize="large")
         figure.savefig(path, format="svg", metadata={"Date": None})
+
+
+def _size_in(data: Data, form: Form) -> tuple[float, float]:
+    """Of the picture, inches."""
+    if form == "graphs":
+        return shapes.size_in(data.graphs)
+    bars = len(data.places()) if form == "shares" else 0
+    return _SIZE_IN[0], max(_SIZE_IN[1], 1 + bars * _BAR_IN)
+
+
+def _draw(area: Any, data: Data, form: Form) -> None:
+    """Draws it into an area with axes."""
+    places = data.places()
+    if form == "shares":
+        _shares(area, data, places)
+    elif form == "bars" and len(places) > 1:
+        _groups(area, data, places)
+    elif len(places) == 1:
+        _bars(area, data, places[0])
+    else:
+        _lines(area, data, places)
+    area.grid(alpha=0.3)
 
 
 def _bars(area: Any, data: Data, place: Place) -> None:

@@ -6,11 +6,11 @@ What counts is the paper's *relation* (who wins, which shape), not its numbers: 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gristmill.bench.figures.data import Data
+from gristmill.bench.figures.data import Data, Place
 from gristmill.bench.figures.drawing import Form
 from gristmill.bench.figures.session import Point, Sample, Session, Summary
 
@@ -55,6 +55,10 @@ class Figure(ABC):
 
     def run_count(self, session: Session) -> int | None:
         """How many runs it would make here; ``None``: it says so only when it makes them."""
+        return None
+
+    def words(self, place: Place, samples: Sequence[float]) -> str | None:
+        """What its table says in the place of a median, where samples stand for words; ``None``: the median."""
         return None
 
     def empty(self) -> Data:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from gristmill.bench.figures import drawing
 from gristmill.bench.figures.catalogue import CHAPTERS
-from gristmill.bench.figures.data import Data, read
+from gristmill.bench.figures.data import Data, Place, read
 from gristmill.bench.figures.figure import DOES_NOT_HOLD, Figure, Relation
-from gristmill.bench.statistics import Median
+from gristmill.bench.statistics import median_of
 
 #: The page's file, beside the measurements of each figure.
 PAGE = "index.md"
@@ -52,7 +52,7 @@ def _section(figure: Figure, folder: Path) -> str:
     if not data.cells:
         return "\n".join([*lines, "Nothing of it could be measured.", "", *missing, ""])
     if figure.form == "table":
-        lines += [*_table(data), ""]
+        lines += [*_table(figure, data), ""]
     else:
         drawing.draw(data, figure.title, folder / f"{name}.svg", figure.form)
         lines += [f"![{figure.title}]({name}.svg)", ""]
@@ -67,7 +67,7 @@ def _section(figure: Figure, folder: Path) -> str:
     if figure.form == "table":
         lines += [f"In {data.upward}. {_where(data)}", ""]
     else:
-        folded = ["", *_table(data), "", _where(data)]
+        folded = ["", *_table(figure, data), "", _where(data)]
         lines += [f'??? note "Measurements, {data.upward}"']
         lines += [f"    {line}".rstrip() for line in folded]
         lines += [""]
@@ -90,25 +90,29 @@ def _row(relation: Relation, data: Data) -> str:
     return f"| {relation.text} | {shown} | {numbers} |"
 
 
-def _table(data: Data) -> list[str]:
+def _table(figure: Figure, data: Data) -> list[str]:
     names = data.series()
-    medians = {name: data.of(name) for name in names}
+    found = {(cell.series, cell.at): cell.samples for cell in data.cells}
     if len(names) > 1 and len(data.places()) == 1:
         (place,) = data.places()
         return [f"| | {place} |", "|---|---|"] + [
-            f"| {name} | {_cell(medians[name][place])} |" for name in names
+            f"| {name} | {_cell(figure, place, found[name, place])} |" for name in names
         ]
     lines = [f"| {data.across} | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
     for place in data.places():
-        cells = [_cell(medians[name].get(place)) for name in names]
+        cells = [_cell(figure, place, found.get((name, place), [])) for name in names]
         at = place if isinstance(place, str) else f"{place:,g}"
         lines.append(f"| {at} | {' | '.join(cells)} |")
     return lines
 
 
-def _cell(one: Median | None) -> str:
-    if one is None:
+def _cell(figure: Figure, place: Place, samples: list[float]) -> str:
+    if not samples:
         return ""
+    words = figure.words(place, samples)
+    if words is not None:
+        return words
+    one = median_of(samples)
     return f"{_number(one.value)} ({_number(one.low)}-{_number(one.high)}; {one.samples})"
 
 

@@ -53,6 +53,10 @@ class Session:
         self.repeats = repeats
         self._timeout_s = timeout_s
 
+    def at_most(self, repeats: int) -> Session:
+        """Itself for what is dear to repeat: with no more repetitions than these."""
+        return Session(self.folder, min(repeats, self.repeats), self._timeout_s)
+
     def sweep(
         self,
         data: Data,
