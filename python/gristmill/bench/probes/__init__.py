@@ -1,0 +1,1 @@
+"""What executors can do, each thing tried on them."""

@@ -1,0 +1,81 @@
+"""Asks what an executor can do: each probe in a process that may hang or die of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from gristmill import _descent
+from gristmill._world import THREAD_VARIABLES
+from gristmill.bench import apart, plugins
+from gristmill.bench.errors import BenchError
+from gristmill.bench.probes.child import ANSWERS, LOG, QUESTIONS
+from gristmill.bench.probes.probe import DIES, HANGS, Probe
+
+#: Seconds for the probes of one process, after which the one that is under way hangs.
+_LIMIT_S = 90
+
+
+def ask(executor: dict[str, Any], probes: Sequence[Probe]) -> dict[str, float]:
+    """The answers of an executor, by row. Probes that need what is not installed have none.
+
+    :param executor: its name and fields, as in a configuration.
+
+    Raises ``BenchError``, if it runs no task.
+    """
+    fields = {name: one for name, one in executor.items() if name != "name"}
+    plugins.make("executor", executor["name"], fields)
+    found: dict[str, float] = {}
+    ready = [one for one in probes if one.needs is None or find_spec(one.needs)]
+    for _, group in groupby(ready, key=lambda one: one.is_limited):
+        left = list(group)
+        while left:
+            answered = _ask(executor, left)
+            found |= answered
+            left = [one for one in left if one.rows[0] not in answered]
+    return found
+
+
+def _ask(executor: dict[str, Any], probes: Sequence[Probe]) -> dict[str, float]:
+    """The answers that come from one process: that of the first probe at least."""
+    with TemporaryDirectory(prefix="gb-", ignore_cleanup_errors=True) as scratch:
+        folder = Path(scratch)
+        questions = {"executor": executor, "probes": [one.rows[0] for one in probes]}
+        (folder / QUESTIONS).write_text(json.dumps(questions))
+        log = folder / LOG
+        command = [sys.executable, "-m", "gristmill._descent", str(_LIMIT_S), str(log)]
+        # What killed workers leave in memory goes with its namespace, where there are some.
+        command += apart.command([], folder) if apart.missing() is None else []
+        command += [sys.executable, "-m", "gristmill.bench.probes.child", scratch]
+        told = dict.fromkeys(THREAD_VARIABLES, "1") | {"TMPDIR": scratch}
+        status = subprocess.run(command, env=os.environ | told, check=False).returncode
+        noted = _noted(folder / ANSWERS)
+        if not noted:
+            raise BenchError(
+                f"{executor['name']} runs no task: {_descent.last_line(log) or status}"
+            )
+    return answers_of(noted, probes, status)
+
+
+def answers_of(
+    noted: Sequence[dict[str, Any]], probes: Sequence[Probe], status: int
+) -> dict[str, float]:
+    """What a process has noted until it ended with a status: a probe without an answer has hung, or ended it."""
+    end = HANGS if status == _descent.TIMED_OUT else DIES
+    rows = {one.rows[0]: one.rows for one in probes}
+    found: dict[str, float] = {}
+    for note in noted:
+        found |= note.get("found") or dict.fromkeys(rows[note["asked"]], end)
+    return found
+
+
+def _noted(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
