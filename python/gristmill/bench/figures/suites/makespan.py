@@ -1,0 +1,117 @@
+"""How long applications take on each engine, all that an engine does before and after them included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from gristmill.bench.figures.data import Data
+from gristmill.bench.figures.figure import Relation, Sweep
+from gristmill.bench.figures.rates import OTHERS, bare
+from gristmill.bench.figures.session import Point, Sample, Session, Summary
+from gristmill.bench.figures.suites.sizes import PAPERS
+
+#: Parts of a makespan, each of some phases of a run.
+_PARTS = {"start": ("open", "warm-up"), "run": ("run",), "shutdown": ("close",)}
+_OURS = "gristmill"
+_ENGINES = (_OURS, "processes", *OTHERS)
+#: What the paper's engines are compared among.
+_THEIRS = _ENGINES[1:]
+
+
+def place(app: str, engine: str) -> str:
+    """Where a bar is."""
+    return f"{app}, {engine}"
+
+
+def makespan(data: Data, app: str, engine: str) -> float:
+    """Seconds, all parts together."""
+    return sum(data.at(part, place(app, engine)) for part in _PARTS)
+
+
+def _fastest(data: Data, app: str, engines: Iterable[str] = _THEIRS) -> str:
+    measured = [one for one in engines if place(app, one) in data.places()]
+    if len(measured) < 2:
+        raise LookupError(f"{app} was measured on fewer than two of them")
+    return min(measured, key=lambda one: makespan(data, app, one))
+
+
+def no_engine_is_best(data: Data) -> tuple[bool, str]:
+    """Whether different engines are the fastest for different applications."""
+    best = {app: _fastest(data, app) for app in PAPERS if _is_measured(data, app)}
+    if len(best) < 2:
+        raise LookupError("fewer than two applications were measured")
+    return len(set(best.values())) > 1, ", ".join(f"{app}: {who}" for app, who in best.items())
+
+
+def is_best(engine: str, *apps: str) -> Callable[[Data], tuple[bool, str]]:
+    """A check that an engine is the fastest of the paper's for some applications."""
+
+    def check(data: Data) -> tuple[bool, str]:
+        ratios = {}
+        for app in apps:
+            others = [one for one in _THEIRS if one != engine]
+            fastest = _fastest(data, app, others)
+            ratios[app] = makespan(data, app, fastest) / makespan(data, app, engine)
+        said = ", ".join(f"{app}: {ratio:.3g}x the next" for app, ratio in ratios.items())
+        return min(ratios.values()) >= 1, said
+
+    return check
+
+
+def ours_is_best(data: Data) -> tuple[bool, str]:
+    """Whether Gristmill is the fastest for each application."""
+    ratios = {}
+    for app in PAPERS:
+        if _is_measured(data, app):
+            next_one = makespan(data, app, _fastest(data, app))
+            ratios[app] = next_one / makespan(data, app, _OURS)
+    if not ratios:
+        raise LookupError("no application was measured")
+    said = ", ".join(f"{app}: {ratio:.3g}x the next" for app, ratio in ratios.items())
+    return min(ratios.values()) >= 1, said
+
+
+def _is_measured(data: Data, app: str) -> bool:
+    return place(app, _OURS) in data.places()
+
+
+class Makespans(Sweep):
+    """Six applications with two workers, from before the engine is opened until its last process has ended. Its start
+    goes until fifty tasks that do nothing have been run: most engines start workers with their first tasks. The paper
+    has 32 or 64 workers on 128 cores, and tasks so many and short that what engines cost shows. Here an engine with
+    processes of its own besides its workers shares two cores with them, and its start counts for more since runs last
+    a few seconds: that decides where the paper's engines were told apart by how they run tasks.
+    """
+
+    key = "taps-3"
+    source = "TaPS, figure 3"
+    title = "Makespan of applications"
+    across = "application, engine"
+    upward = "seconds"
+    form = "shares"
+    relations = (
+        Relation("no engine of the paper is the fastest everywhere", no_engine_is_best),
+        Relation("Ray is the fastest of them for the factorization", is_best("ray", "cholesky")),
+        Relation(
+            "Dask is the fastest of them where objects are small",
+            is_best("dask", "docking", "moldesign", "montage"),
+        ),
+        Relation("Gristmill is the fastest of all for each application", ours_is_best),
+    )
+
+    def points(self) -> Iterator[Point]:
+        """Each application on each engine."""
+        for app, fields in PAPERS.items():
+            for name in _ENGINES:
+                yield Point(
+                    place(app, name), place(app, name), bare({"name": app, **fields}, name, 2)
+                )
+
+    def samples(self, summary: Summary, point: Point) -> Iterator[Sample]:
+        """The parts of the makespan."""
+        for part, phases in _PARTS.items():
+            yield Sample(part, point.at, sum(summary["seconds"][phase] for phase in phases))
+
+    def measure(self, session: Session) -> Data:
+        """Three times at most, as in the paper: most of it is the start of engines."""
+        return super().measure(session.at_most(3))
