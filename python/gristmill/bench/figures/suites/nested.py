@@ -1,0 +1,76 @@
+"""What it costs that tasks have threads of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from gristmill.bench.figures.data import Data
+from gristmill.bench.figures.figure import Relation, Sweep
+from gristmill.bench.figures.rates import OTHERS, bare
+from gristmill.bench.figures.relations import at_least, every
+from gristmill.bench.figures.session import Point, Session, Summary
+
+#: Places, with the threads of each worker.
+_THREADS = {"one thread": 1, "two threads": 2}
+_ONE, _TWO = _THREADS
+#: By which share a run has to be longer for its threads to have cost something.
+_SHARE = 0.1
+
+
+def _costs(name: str, data: Data) -> tuple[bool, str]:
+    """Whether an engine takes longer with more threads than there are cores."""
+    ratio = data.at(name, _TWO) / data.at(name, _ONE)
+    return ratio > 1 + _SHARE, f"{ratio:.3g}x"
+
+
+def _costs_little(name: str, data: Data) -> tuple[bool, str]:
+    costs, said = _costs(name, data)
+    return not costs, said
+
+
+class Nested(Sweep):
+    """A matrix of 2,000 rows is multiplied in four parts by two workers on two cores, where a product has one thread in
+    each worker, or as many as there are cores, as libraries of linear algebra have where nobody says anything. In the
+    paper applications hung on 64 cores with pools of processes and Parsl unless they were told to have one thread, and
+    went well with Dask and Ray at once. These two tell their workers so by themselves, and so does Gristmill, where
+    there are as many workers as cores; here all of them are told two, and lose as others do. Four threads on two cores
+    hang nowhere.
+    """
+
+    key = "taps-nested"
+    source = "TaPS, section V-A"
+    title = "Time of a product of matrices, by threads of each worker"
+    across = "threads of each of two workers"
+    upward = "seconds"
+    form = "bars"
+    relations = (
+        *(
+            Relation(f"more threads than cores cost {title} time", partial(_costs, name))
+            for name, title in (("processes", "pools of processes"), ("parsl", "Parsl"))
+        ),
+        *(
+            Relation(f"they cost {title} no more than a tenth", partial(_costs_little, name))
+            for name, title in (("dask", "Dask"), ("ray", "Ray"))
+        ),
+        Relation(
+            "with one thread in each worker Gristmill is faster than all of them",
+            every(*(at_least(name, 1, "gristmill", (_ONE,)) for name in ("processes", *OTHERS))),
+        ),
+    )
+
+    def points(self) -> Iterator[Point]:
+        """Each engine with each number of threads."""
+        for place, threads in _THREADS.items():
+            for name in ("gristmill", "processes", *OTHERS):
+                tables = bare({"name": "matmul", "size": 2_000, "parts": 4}, name, 2)
+                tables["executor"]["threads"] = threads
+                yield Point(name, place, tables)
+
+    def value(self, summary: Summary) -> float:
+        """The run alone."""
+        return float(summary["seconds"]["run"])
+
+    def measure(self, session: Session) -> Data:
+        """Three times at most, as the paper has it."""
+        return super().measure(session.at_most(3))
