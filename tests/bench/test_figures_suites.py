@@ -1,0 +1,261 @@
+"""Figures about executors and applications: what they run is valid, and what they conclude follows from the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from gristmill.bench import config
+from gristmill.bench.errors import BenchError
+from gristmill.bench.faults.tables import Cell
+from gristmill.bench.faults.verdict import Verdict, Word
+from gristmill.bench.figures import suites
+from gristmill.bench.figures.data import Data
+from gristmill.bench.figures.figure import Figure, Sweep
+from gristmill.bench.figures.session import Session, Tables
+from gristmill.bench.figures.suites import failures, makespan, nested, redis_server, travel, workers
+from gristmill.bench.figures.suites.applications import (
+    DEPTH,
+    EDGES,
+    LARGEST,
+    TASKS,
+    WIDTH,
+    Shapes,
+    Sizes,
+    tables_of,
+)
+from gristmill.bench.figures.suites.features import RETRYING, Features, Objects, all_that_others_can
+from gristmill.bench.probes.features import FIRST, FUTURES, RATE
+from gristmill.bench.probes.objects import FROM_PROGRAM, INTO_PROGRAM, INTO_TASKS, READ_ONLY
+from gristmill.bench.probes.probe import DIES, NO, YES
+
+
+def verdict(figure: Figure, words: str, data: Data) -> bool:
+    """Whether the relation of a figure holds whose text has some words."""
+    (relation,) = (one for one in figure.relations if words in one.text)
+    return relation.check(data)[0]
+
+
+def runs() -> Iterator[tuple[str, Tables]]:
+    """What the figures of this chapter run, once for each table."""
+    for figure in suites.FIGURES:
+        if isinstance(figure, Sweep):
+            for point in figure.points():
+                yield f"{figure.key} {point.series} {point.at}", point.tables
+        elif isinstance(figure, Shapes | Sizes):
+            for name, app in figure.apps().items():
+                yield f"{figure.key} {name}", tables_of(app)
+
+
+@pytest.mark.parametrize("tables", [pytest.param(one, id=name) for name, one in runs()])
+def test_what_a_figure_runs_can_be_run(tables: Tables) -> None:
+    try:
+        config.resolve(tables)
+    except BenchError as error:
+        if "is not available here" not in str(error):
+            raise
+        pytest.skip(str(error))
+
+
+def answered(**answers: tuple[float, float]) -> Data:
+    """Two answers of some executors."""
+    data = Data("table", "what", "answers")
+    for name, (futures, other) in answers.items():
+        data.add(name, FUTURES, futures)
+        data.add(name, "other", other)
+        data.add(name, RATE, 5.0)
+    return data
+
+
+def test_what_others_can_and_ours_cannot_is_named() -> None:
+    alike = answered(ours=(YES, NO), dask=(YES, NO), threads=(NO, DIES))
+    assert all_that_others_can("ours")(alike) == (True, "all of 2")
+    better = answered(ours=(YES, NO), dask=(YES, YES), ray=(NO, YES))
+    assert all_that_others_can("ours")(better) == (False, "dask, ray: other")
+    with pytest.raises(LookupError, match="gristmill, retrying was not measured"):
+        all_that_others_can(RETRYING)(better)
+
+
+def test_who_knows_of_dependencies_is_looked_up() -> None:
+    known = {"dask": (YES, NO), "parsl": (YES, NO), "processes": (NO, NO), "threads": (NO, NO)}
+    assert verdict(Features(), "dependencies", answered(**known))
+    assert not verdict(Features(), "dependencies", answered(**known | {"processes": (YES, NO)}))
+    assert not verdict(Features(), "dependencies", answered(**known | {"parsl": (DIES, NO)}))
+
+
+def test_answers_are_told_in_words_and_rates_in_numbers() -> None:
+    assert Features().words(FUTURES, [YES]) == "yes"
+    assert Features().words(FUTURES, [NO, DIES]) == "no, the program dies"
+    assert Features().words(RATE, [1_234_567.0]) == "1,234,567"
+    assert Features().words(FIRST, [0.1234]) == "0.123"
+
+
+def test_who_can_change_arguments_is_looked_up() -> None:
+    data = Data("objects", "what", "answers")
+    for row in (READ_ONLY, INTO_PROGRAM, INTO_TASKS, FROM_PROGRAM):
+        data.add("ray", row, YES)
+        data.add("gristmill", row, NO)
+    assert verdict(Objects(), "Ray", data)
+    assert verdict(Objects(), "Gristmill", data)
+    data.cells[-1].samples[:] = [YES]
+    assert not verdict(Objects(), "Gristmill", data)
+
+
+class Small(Shapes):
+    """A diamond and a bag."""
+
+    key = "small"
+
+    def apps(self) -> dict[str, dict[str, object]]:
+        return {
+            one: {"name": "synthetic", "structure": one, "tasks": 5} for one in ("diamond", "bag")
+        }
+
+
+def test_graphs_are_those_of_recorded_runs(tmp_path: Path) -> None:
+    data = Small().measure(Session(tmp_path, 3))
+    assert data.missing == {}
+    found = {
+        name: [data.at(what, name) for what in (TASKS, EDGES, DEPTH, WIDTH)]
+        for name in ("diamond", "bag")
+    }
+    assert found == {"diamond": [5, 6, 3, 3], "bag": [5, 0, 1, 5]}
+    assert sorted(data.graphs["diamond"].edges) == [(0, 1), (0, 2), (0, 3), (1, 4), (2, 4), (3, 4)]
+    assert {len(cell.samples) for cell in data.cells} == {1}
+
+
+def test_sizes_of_objects_are_compared() -> None:
+    data = Data("sizes", "application", "bytes")
+    sizes = {"cholesky": 9, "fedlearn": 8, "mapreduce": 10, "docking": 1, "moldesign": 2}
+    for name, size in (sizes | {"montage": 3}).items():
+        data.add(LARGEST, name, size)
+    assert verdict(Sizes(), "smaller than", data)
+    assert verdict(Sizes(), "largest ones", data)
+    data.add(LARGEST, "montage", 90)
+    assert not verdict(Sizes(), "smaller than", data)
+    assert not verdict(Sizes(), "largest ones", data)
+
+
+def makespans(**seconds: float) -> Data:
+    """Two applications: the second takes as long on each engine, but for ours and Dask."""
+    data = Data("spans", "application, engine", "seconds")
+    for app in ("cholesky", "montage"):
+        for name, whole in seconds.items():
+            span = whole if app == "cholesky" else {"gristmill": 0.5, "dask": 0.9}.get(name, 1.0)
+            for part in ("start", "run", "shutdown"):
+                data.add(part, makespan.place(app, name), span / 3)
+    return data
+
+
+def test_makespans_are_compared_in_all_their_parts() -> None:
+    data = makespans(gristmill=0.5, processes=3, dask=4, ray=2)
+    assert makespan.makespan(data, "cholesky", "dask") == pytest.approx(4)
+    assert makespan.no_engine_is_best(data) == (True, "cholesky: ray, montage: dask")
+    assert makespan.is_best("ray", "cholesky")(data)[0]
+    assert not makespan.is_best("dask", "cholesky", "montage")(data)[0]
+    assert makespan.ours_is_best(data)[0]
+    assert not makespan.ours_is_best(makespans(gristmill=2.5, processes=3, ray=2))[0]
+    same = makespans(gristmill=1, processes=0.5, dask=0.4, ray=3)
+    assert makespan.no_engine_is_best(same)[0] is False
+    with pytest.raises(LookupError):
+        makespan.is_best("dask", "docking")(data)
+
+
+def failed(**words: tuple[Word, Word]) -> Data:
+    """What became of tasks after a division by zero and a killed worker."""
+    data = Data("failures", "type", "verdicts")
+    found = {
+        kind: {name: [Cell(Verdict(both[place]), "", 1.0, [])] for name, both in words.items()}
+        for place, kind in enumerate(("zero-division", "worker-killed"))
+    }
+    failures.add(data, found)
+    return data
+
+
+def test_bad_ends_are_found_in_verdicts() -> None:
+    retrying = "gristmill loss_retries=3"
+    figure = failures.Failures()
+    good = failed(
+        gristmill=(Word.REPORTED, Word.REPORTED), **{retrying: (Word.REPORTED, Word.RECOVERED)}
+    )
+    assert all(relation.check(good)[0] for relation in figure.relations)
+    bad = failed(gristmill=(Word.HUNG, Word.LOST), **{retrying: (Word.REPORTED, Word.OTHERS_LOST)})
+    assert [one.check(bad)[0] for one in figure.relations] == [False, True, False]
+    assert figure.relations[0].check(bad)[1] == "zero-division: hung; worker-killed: lost"
+    data = failed(dask=(Word.NOT_RUN, Word.DIED))
+    assert data.missing == {"dask, zero-division": ""}
+    (cell,) = data.cells
+    assert figure.words(cell.at, [*cell.samples * 2]) == "program died"
+    assert figure.words(cell.at, [0.0, 1.0, 1.0]) == "unharmed (1), recovered (2)"
+
+
+@pytest.mark.slow
+def test_verdicts_are_those_of_the_matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failures, "_EXECUTORS", ("threads", "taskvine"))
+    monkeypatch.setattr(failures, "_LIMITS_S", {"zero-division": 60.0})
+    data = failures.Failures().measure(Session(tmp_path, 3))
+    assert [(one.series, one.at) for one in data.cells] == [("threads", "zero-division")]
+    assert failures.Failures().words("zero-division", data.cells[0].samples) == "reported"
+    assert "ndcctools" in data.missing["taskvine"]
+
+
+def test_threads_that_cost_time_are_told_from_those_that_do_not() -> None:
+    data = Data("nested", "threads", "seconds")
+    for name, two in (("parsl", 1.5), ("ray", 1.05), ("dask", 1.2)):
+        data.add(name, "one thread", 1.0)
+        data.add(name, "two threads", two)
+    assert verdict(nested.Nested(), "cost Parsl", data)
+    assert verdict(nested.Nested(), "cost Ray", data)
+    assert not verdict(nested.Nested(), "cost Dask", data)
+
+
+def test_what_another_way_gains_is_that_of_the_best() -> None:
+    data = Data("travel", "bytes", "seconds")
+    for way, seconds in (("", 9.0), (" with files", 6.0), (" with Redis", 3.0)):
+        data.add("dask" + way, 10_000_000, seconds)
+    data.add("ray", 10_000_000, 1.0)
+    assert travel.times_gained(data, "dask") == 3
+    with pytest.raises(LookupError, match="no other way"):
+        travel.times_gained(data, "ray")
+
+
+def test_parsl_comes_closer_to_ray_if_its_share_grows() -> None:
+    data = Data("workers", "workers", "tasks/s")
+    for count, parsl in ((1, 10.0), (4, 40.0)):
+        data.add("parsl", count, parsl)
+        data.add("ray", count, 100.0)
+    check = partial(verdict, workers.Workers(), "closer")
+    assert check(data)
+    data.add("ray", 4, 1_000.0, 1_000.0)
+    assert not check(data)
+
+
+def test_a_server_of_objects_ends_with_its_figure() -> None:
+    reason = redis_server.missing()
+    if reason is not None:
+        pytest.skip(reason)
+    import redis
+
+    with redis_server.running() as address:
+        client = redis.Redis.from_url(address)
+        assert client.ping()
+        client.close()
+    assert not Path(address.removeprefix("unix://")).parent.exists()
+
+
+def test_with_a_server_each_engine_has_one_way_more() -> None:
+    without = {point.series for point in travel.DataSize().points()}
+    points = list(travel.DataSize().points("unix:///nowhere"))
+    more = [point for point in points if point.series not in without]
+    assert {point.tables["transformer"]["url"] for point in more} == {"unix:///nowhere"}
+    assert {point.series for point in more} == {f"{name} with Redis" for name in travel.ENGINES}
+
+
+def test_without_a_server_that_way_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis_server, "missing", lambda: "apt-get install redis-server")
+    monkeypatch.setattr(travel.DataSize, "points", lambda _self, server: [])
+    data = travel.DataSize().measure(Session(Path("unused"), 1))
+    assert data.missing["dask with Redis"] == "apt-get install redis-server"
