@@ -161,17 +161,17 @@ def light() -> Callable[[str], dict[str, Any]]:
 def test_first_calls_are_taken_apart_each_on_an_empty_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(starts, "_PACKAGES", ("packaging",))
+    monkeypatch.setattr(starts, "_PACKAGES", ("packaging", "nobody-has-this"))
     monkeypatch.setattr(starts, "ready", light)
     monkeypatch.setattr(starts, "_CALLS", 2)
     monkeypatch.delenv(starts.LOCAL_VARIABLE, raising=False)
-    with starts.packed(tmp_path) as image:
-        shutil.rmtree(tmp_path / "environment")
-        with monkeypatch.context() as local:
-            local.setenv("TMPDIR", str(tmp_path))
-            local.setattr(tempfile, "tempdir", None)
-            place = str(tmp_path)
-            found = values([*starts.on_disk(image, place), *starts.in_memory(image, place)])
+    image = starts.packed(tmp_path)
+    shutil.rmtree(tmp_path / "environment")
+    with monkeypatch.context() as local:
+        local.setenv("TMPDIR", str(tmp_path))
+        local.setattr(tempfile, "tempdir", None)
+        place = str(tmp_path)
+        found = values([*starts.on_disk(image, place), *starts.in_memory(image, place)])
     assert starts.LOCAL_VARIABLE not in os.environ
     assert {series for series, _ in found} == {
         "L2 (cold)",

@@ -13,13 +13,13 @@ from gristmill.bench.figures.session import Point, Summary, Tables
 
 _LNNI, _EXAMOL = "LNNI", "ExaMol"
 _APPS = {
-    _LNNI: {"name": "lnni", "calls": 8, "inferences": 16, "pixels": PIXELS},
-    _EXAMOL: {"name": "examol", "candidates": 24, "rounds": 1, "batch": 2, "shares": 2},
+    _LNNI: {"name": "lnni", "calls": 6, "inferences": 16, "pixels": PIXELS},
+    _EXAMOL: {"name": "examol", "candidates": 24, "rounds": 1, "batch": 2, "shares": 1},
 }
 
 
 class Applications(Sweep):
-    """Inference with ResNet-50 in eight calls of 16 pictures, and a search for molecules of five calls, on two workers.
+    """Inference with ResNet-50 in six calls of 16 pictures, and a search for molecules of four calls, on two workers.
     The paper has 100,000 and 10,000 calls on 150 workers of a cluster; its L1 reads a shared file system, which 150
     workers wear out. Here L1 and L2 both read one local disk, so that only L3 can save much. The paper's ExaMol could
     not run at L3.

@@ -28,7 +28,8 @@ class Machines(Figure):
     """Workers of three groups, one each, that run 60 calls of 16 inferences with a context in memory. A worker has a
     tenth of a processor for each GFlops that the paper's machines of its group have, by the quota of a control group.
     The paper lists 201 machines of five groups on which it runs everything; the last three are alike in GFlops and are
-    one here. Calls go to whichever worker is free, so that slow machines get fewer.
+    one here. Calls go to whichever worker is free, so that slow machines get fewer. A quota is an upper limit: where
+    other programs need the processors, fast machines do not reach theirs, and differ less from slow ones.
     """
 
     key = "contexts-table-3"

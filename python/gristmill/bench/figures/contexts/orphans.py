@@ -38,6 +38,8 @@ _EXECUTORS: dict[str, dict[str, Any]] = {
 #: How long processes have to go after the program, seconds.
 GRACE_S = 5.0
 _START_MAX_S = 90.0
+#: After this long a process that was killed waits for something that nobody here can give.
+_KILL_MAX_S = 10.0
 _RUNS = "while it runs"
 _ENDED, _KILLED = f"{GRACE_S:g} s after its end", f"{GRACE_S:g} s after SIGKILL"
 #: Is in the environment of the program, and so in that of all that it starts, whoever their parent is by then.
@@ -194,7 +196,8 @@ def started(table: dict[str, Any], *words: str) -> Iterator[Program]:
 
 def _clear(run: Program) -> None:
     """Kills what is left, so that nothing stays whatever the executor does."""
-    while found := run.processes():
+    end = monotonic() + _KILL_MAX_S
+    while (found := run.processes()) and monotonic() < end:
         for pid in found:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

@@ -9,13 +9,14 @@ import venv
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from importlib.metadata import distribution
+from importlib.metadata import PackageNotFoundError, distribution
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from time import monotonic
 from typing import Any
 
+from gristmill import GristmillError
 from gristmill._images import build
 from gristmill._images.recipe import Recipe
 from gristmill._images.storage import LOCAL_VARIABLE
@@ -29,7 +30,7 @@ from gristmill.bench.figures.figure import Figure, Relation
 from gristmill.bench.figures.relations import alike, at_least
 from gristmill.bench.figures.session import Case, Sample, Session
 
-#: What inference imports, and what that does.
+#: What inference imports, and what that does, as far as its version needs it.
 _PACKAGES = ("numpy", "onnxruntime", "flatbuffers", "protobuf", "packaging")
 _INFERENCES = 16
 #: Invocations of which the medians are taken.
@@ -53,7 +54,7 @@ class Breakdown(Figure):
     does all that again, but for the unpacking. At L3 the setup stays: its own time is that of the library, and the
     invocations are those after it, of which medians are given. Until the setup begins: what the paper calls transfer
     and worker overhead, together, as the file is where the node is; and for an invocation, until it begins. The paper
-    has 144 packages of 3.1 GB, and TensorFlow, whose model is built in a part of what it calls execution.
+    has 144 packages of 3.1 GB, and counts as execution at L2 that its model is built.
     """
 
     key = "contexts-table-5"
@@ -92,7 +93,12 @@ class Breakdown(Figure):
         if missing is not None:
             data.missing[_COLD] = missing
             return data
-        with scratch() as folder, packed(Path(folder)) as image:
+        with scratch() as folder:
+            try:
+                image = packed(Path(folder))
+            except GristmillError as error:
+                data.missing[_COLD] = str(error)
+                return data
             network = Path(folder, "resnet50.onnx")
             resnet.write(network, PIXELS)
             cases = [
@@ -102,20 +108,25 @@ class Breakdown(Figure):
             return session.turns(data, cases)
 
 
-@contextmanager
-def packed(folder: Path) -> Iterator[str]:
-    """An image of an environment that has only what inference needs."""
+def packed(folder: Path) -> str:
+    """Makes an image, below a folder, of an environment that has what inference needs of what is installed here.
+
+    Raises ``ImageError`` if none can be made of this interpreter.
+    """
     prefix = folder / "environment"
     venv.create(prefix, symlinks=True, with_pip=False)
     (site,) = prefix.glob("lib/python*/site-packages")
     for name in _PACKAGES:
-        found = distribution(name)
+        try:
+            found = distribution(name)
+        except PackageNotFoundError:
+            continue
         for file in found.files or ():
             source = Path(str(found.locate_file(file)))
             if ".." not in file.parts and source.is_file():
                 (site / file).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, site / file)
-    yield build.build(Recipe(str(prefix)), "tar", str(folder / "cache")).path
+    return build.build(Recipe(str(prefix)), "tar", str(folder / "cache")).path
 
 
 def ready() -> Callable[[str], dict[str, Any]]:

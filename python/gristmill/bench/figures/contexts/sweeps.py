@@ -10,13 +10,13 @@ from time import perf_counter
 from gristmill.bench.apps import resnet
 from gristmill.bench.figures.contexts.inference import OfInference, inferred
 from gristmill.bench.figures.contexts.levels import LEVELS, opened
-from gristmill.bench.figures.data import Data, Place
+from gristmill.bench.figures.data import Data
 from gristmill.bench.figures.figure import Relation
 from gristmill.bench.figures.relations import at_least, every
 from gristmill.bench.figures.session import Case, Sample
 
-#: Inferences of a call, in the first sweep; its calls, and their workers.
-_PER_CALL, _CALLS, _WORKERS = (16, 80, 320), 2, 2
+#: Inferences of a call, in the first sweep, and its workers, of which each has one.
+_PER_CALL, _WORKERS = (16, 80, 320), 2
 #: Workers, in the second sweep; its calls, and inferences of each.
 _POOLS, _POOL_CALLS, _POOL_INFERENCES = (1, 2, 4), 4, 16
 
@@ -46,32 +46,18 @@ def needs_less(data: Data) -> tuple[bool, str]:
     return ratio > 1, f"{ratio:.3g}x"
 
 
-class _Total(OfInference):
-    """A figure of the time that all calls take."""
-
-    upward = "seconds"
-
-    @staticmethod
-    def total(
-        name: str, at: Place, path: str, calls: int, inferences: int, workers: int
-    ) -> list[Sample]:
-        """From before the executor is made until all results are there."""
-        start = perf_counter()
-        with opened(name, resnet.opened, path, workers=workers) as level:
-            inferred(level, calls, inferences, workers)
-            return [Sample(name, at, perf_counter() - start)]
-
-
-class PerCall(_Total):
-    """A call on each of two workers, whose inferences become more: the time from the start of the executor to the last
-    result. The paper has 10,000 calls of 16, 160 and 1,600 inferences on 100 workers. Here the longest have 320,
-    and pictures are small: 16 inferences take a tenth of a second, and a setup with its interpreter some tenths.
+class PerCall(OfInference):
+    """A call on each of two workers, whose inferences become more: the time from the submissions to the last result,
+    once a level has done what it does once. The paper has 10,000 calls of 16, 160 and 1,600 inferences on 100 workers.
+    Here the longest have 320, and pictures are small: 16 inferences take a tenth of a second, and a setup with its
+    interpreter some tenths.
     """
 
     key = "contexts-8"
     source = "Function contexts, figure 8"
     title = "Time of calls of more and more inferences, by level of reuse"
     across = "inferences of a call"
+    upward = "seconds"
     relations = (
         Relation(
             "with 16 inferences L3 saves most of the time of L1 and of L2",
@@ -85,16 +71,23 @@ class PerCall(_Total):
     )
 
     def cases(self, path: str) -> Iterator[Case]:
-        """Each level at each length."""
-        for inferences in _PER_CALL:
-            for name in LEVELS:
-                work = partial(self.total, name, inferences, path, _CALLS, inferences, _WORKERS)
-                yield Case(name, inferences, work)
+        """Each level, at each length after the other."""
+        for name in LEVELS:
+            yield Case(name, "all lengths", partial(self._lengths, name, path))
+
+    @staticmethod
+    def _lengths(name: str, path: str) -> Iterator[Sample]:
+        with opened(name, resnet.opened, path, workers=_WORKERS) as level:
+            inferred(level, _WORKERS, 1, _WORKERS)
+            for inferences in _PER_CALL:
+                start = perf_counter()
+                inferred(level, _WORKERS, inferences, _WORKERS)
+                yield Sample(name, inferences, perf_counter() - start)
 
 
-class Pools(_Total):
-    """Four calls of 16 inferences on one, two and four workers of a machine with two cores, until the last result is
-    there. The paper has 10,000 calls on 50 to 150 workers of 32 cores each, where L3 waits for
+class Pools(OfInference):
+    """Four calls of 16 inferences on one, two and four workers of a machine with two cores, from the start of the
+    executor to the last result. The paper has 10,000 calls on 50 to 150 workers of 32 cores each, where L3 waits for
     the one program that sends calls; below 50 workers it gains from more of them there too. Here most of its time is
     that of its one setup, which no second worker makes shorter.
     """
@@ -103,6 +96,7 @@ class Pools(_Total):
     source = "Function contexts, figure 9"
     title = "Time of all calls by workers, by level of reuse"
     across = "workers"
+    upward = "seconds"
     relations = (
         Relation(
             "L1 and L2 gain from more workers",
@@ -122,10 +116,15 @@ class Pools(_Total):
         """Each level on each number of workers."""
         for workers in _POOLS:
             for name in LEVELS:
-                work = partial(
-                    self.total, name, workers, path, _POOL_CALLS, _POOL_INFERENCES, workers
-                )
-                yield Case(name, workers, work)
+                yield Case(name, workers, partial(self._total, name, path, workers))
+
+    @staticmethod
+    def _total(name: str, path: str, workers: int) -> list[Sample]:
+        """From before the executor is made until all results are there."""
+        start = perf_counter()
+        with opened(name, resnet.opened, path, workers=workers) as level:
+            inferred(level, _POOL_CALLS, _POOL_INFERENCES, workers)
+            return [Sample(name, workers, perf_counter() - start)]
 
 
 def _gains(data: Data, *names: str) -> tuple[bool, str]:
