@@ -25,7 +25,7 @@ def run_file(name: str) -> None:
     path = os.path.abspath(name)
     sys.path[0] = os.path.dirname(path)
     if path.endswith(".pyc") or pkgutil.get_importer(path) is not None:
-        # Compiled, or an archive: rare enough to be given back.
+        # Compiled, or an archive: so rare that ``__main__`` may be given back.
         runpy.run_path(path, run_name=_MAIN)
         return
     with io.open_code(path) as file:

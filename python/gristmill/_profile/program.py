@@ -11,7 +11,6 @@ import gc
 import json
 import os
 import shutil
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -69,6 +68,9 @@ def run(words: Sequence[str]) -> None:
 def main(orders: dict[str, Any], words: Sequence[str]) -> None:
     """Runs a profiled program: ``ready`` and ``go`` are descriptors, ``notes`` a file, ``sample`` a number of tasks."""
     if orders["ready"] is None:
+        # Here: what is loaded for a profile would be counted among the objects of the program.
+        import signal
+
         from gristmill import _descent
 
         # It is run for its time only: who wanted to know that may be gone.
