@@ -167,7 +167,7 @@ impl Core {
     /// Sends a task that is in no list and waits for nobody.
     #[inline]
     pub(crate) fn send_away(&mut self, place: usize, index: u32, port: &mut impl Port) -> Placed {
-        // A ring may have counted it.
+        // Where it stood in a ring before says nothing here.
         self.tasks[index].sequence = 0;
         self.send_ahead(place, index, port)
     }
