@@ -41,7 +41,7 @@ def running() -> Iterator[str]:
         socket, log = folder / "redis", folder / "log.txt"
         command = [_PROGRAM, "--port", "0", "--unixsocket", str(socket), "--dir", name]
         command += ["--save", "", "--appendonly", "no"]
-        around = [sys.executable, "-m", "gristmill._descent", "0", str(log)]
+        around = [sys.executable, "-m", "gristmill._descent", "0", str(log), ""]
         server = subprocess.Popen([*around, *command])
         try:
             end = monotonic() + _START_S
