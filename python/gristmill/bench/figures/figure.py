@@ -74,6 +74,9 @@ class Figure(ABC):
 class Sweep(Figure):
     """A figure that shows of each run of the suite one value, or some."""
 
+    #: Repetitions, where so many at most are made of what is dear.
+    repeats_max: ClassVar[int | None] = None
+
     @abstractmethod
     def points(self) -> Iterable[Point]:
         """What is run for it."""
@@ -88,8 +91,13 @@ class Sweep(Figure):
 
     def measure(self, session: Session) -> Data:
         """Measures it anew."""
-        return session.sweep(self.empty(), self.points(), self.samples)
+        return self.limited(session).sweep(self.empty(), self.points(), self.samples)
+
+    def limited(self, session: Session) -> Session:
+        """The session, with no more repetitions than the figure has."""
+        return session if self.repeats_max is None else session.at_most(self.repeats_max)
 
     def run_count(self, session: Session) -> int:
         """One for each point that is available here and each repetition."""
-        return session.repeats * len(session.available(self.empty(), self.points()))
+        points = session.available(self.empty(), self.points())
+        return self.limited(session).repeats * len(points)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from gristmill.bench.figures.data import Data
 from gristmill.bench.figures.figure import Relation, Sweep
 from gristmill.bench.figures.rates import OTHERS, bare
-from gristmill.bench.figures.session import Point, Sample, Session, Summary
+from gristmill.bench.figures.session import Point, Sample, Summary
 from gristmill.bench.figures.suites.sizes import PAPERS
 
 #: Parts of a makespan, each of some phases of a run.
@@ -89,6 +89,8 @@ class Makespans(Sweep):
     across = "application, engine"
     upward = "seconds"
     form = "shares"
+    #: As in the paper: most of it is the start of engines.
+    repeats_max = 3
     relations = (
         Relation("no engine of the paper is the fastest everywhere", no_engine_is_best),
         Relation("Ray is the fastest of them for the factorization", is_best("ray", "cholesky")),
@@ -111,7 +113,3 @@ class Makespans(Sweep):
         """The parts of the makespan."""
         for part, phases in _PARTS.items():
             yield Sample(part, point.at, sum(summary["seconds"][phase] for phase in phases))
-
-    def measure(self, session: Session) -> Data:
-        """Three times at most, as in the paper: most of it is the start of engines."""
-        return super().measure(session.at_most(3))

@@ -9,7 +9,7 @@ from gristmill.bench.figures.data import Data
 from gristmill.bench.figures.figure import Relation, Sweep
 from gristmill.bench.figures.rates import OTHERS, bare
 from gristmill.bench.figures.relations import at_least, every
-from gristmill.bench.figures.session import Point, Session, Summary
+from gristmill.bench.figures.session import Point, Summary
 
 #: Places, with the threads of each worker.
 _THREADS = {"one thread": 1, "two threads": 2}
@@ -44,6 +44,8 @@ class Nested(Sweep):
     across = "threads of each of two workers"
     upward = "seconds"
     form = "bars"
+    #: As the paper has it.
+    repeats_max = 3
     relations = (
         *(
             Relation(f"more threads than cores cost {title} time", partial(_costs, name))
@@ -70,7 +72,3 @@ class Nested(Sweep):
     def value(self, summary: Summary) -> float:
         """The run alone."""
         return float(summary["seconds"]["run"])
-
-    def measure(self, session: Session) -> Data:
-        """Three times at most, as the paper has it."""
-        return super().measure(session.at_most(3))
