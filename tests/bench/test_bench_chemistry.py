@@ -33,6 +33,15 @@ APPS: dict[str, App] = {
 }
 
 
+#: Those that compute for seconds.
+SLOW = {"docking", "examol", "lnni", "moldesign"}
+
+
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    """What a test of an application is marked with."""
+    return [pytest.mark.slow] if name in SLOW else []
+
+
 def needed(name: str) -> App:
     """The application; a skip where it cannot run."""
     reason = APPS[name].missing()
@@ -48,7 +57,7 @@ def result_of(name: str) -> Any:
         return APPS[name].run(Engine(Inline().open()), Path(folder))
 
 
-@pytest.mark.parametrize("name", APPS)
+@pytest.mark.parametrize("name", [pytest.param(one, marks=marks(one)) for one in APPS])
 def test_each_application_finds_its_own_result_right(name: str) -> None:
     app = needed(name)
     found = result_of(name)
@@ -122,7 +131,10 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("wrong", WRONG, ids=lambda one: f"{one.name}: {one.seen}")
+@pytest.mark.parametrize(
+    "wrong",
+    [pytest.param(one, marks=marks(one.name), id=f"{one.name}: {one.seen}") for one in WRONG],
+)
 def test_a_wrong_result_is_seen(wrong: Wrong) -> None:
     app = needed(wrong.name)
     with pytest.raises(WrongResult, match=wrong.seen):
@@ -143,6 +155,7 @@ def test_molecules_are_screened_again_by_other_numbers_a_task(
         app.run(Engine(Inline().open()), tmp_path)
 
 
+@pytest.mark.slow
 def test_predictions_of_another_committee_are_seen() -> None:
     app = needed("moldesign")
     rounds = result_of("moldesign")
@@ -172,6 +185,7 @@ def test_sizes_that_cannot_be_are_refused(
         app.model_validate(fields)
 
 
+@pytest.mark.slow
 def test_the_upper_confidence_bound_prefers_what_the_model_is_unsure_of() -> None:
     needed("moldesign")
     small = {"candidates": 40, "initial": 3, "simulations": 4, "batch": 1, "committee": 3}

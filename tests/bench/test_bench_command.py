@@ -196,6 +196,7 @@ def test_what_is_named_twice_or_not_at_all_is_refused_before_anything_is_run(
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_executors_take_turns_and_are_compared_with_the_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -338,6 +339,7 @@ def wheel(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_package_of_somebody_else_brings_plugins_by_being_installed(tmp_path: Path) -> None:
     site = tmp_path / "site"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]

@@ -159,7 +159,9 @@ def test_a_peer_that_loses_a_worker_is_judged_by_what_it_leaves(
     assert judge(read(folder, 0, plugin().loss_repeats())).word is word
 
 
-@pytest.mark.parametrize("executor", ["gristmill", "processes"])
+@pytest.mark.parametrize(
+    "executor", ["gristmill", pytest.param("processes", marks=pytest.mark.slow)]
+)
 def test_the_manager_of_workers_is_killed(
     executor: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

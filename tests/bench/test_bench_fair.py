@@ -85,11 +85,21 @@ def looking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             pytest.param(name, [], marks=[pytest.mark.slow] if name in SLOW else [], id=name)
             for name in sorted(set(names("executor")) - ELSEWHERE)
         ),
-        pytest.param("gristmill", ["--executor.nodes", "2"], id="gristmill-nodes"),
+        pytest.param(
+            "gristmill",
+            ["--executor.nodes", "2"],
+            marks=pytest.mark.slow,
+            id="gristmill-nodes",
+        ),
         pytest.param(
             "processes", ["--executor.threads", "2"], marks=pytest.mark.slow, id="two-threads"
         ),
-        pytest.param("gristmill", ["--executor.threads", "2"], id="gristmill-two-threads"),
+        pytest.param(
+            "gristmill",
+            ["--executor.threads", "2"],
+            marks=pytest.mark.slow,
+            id="gristmill-two-threads",
+        ),
     ],
 )
 def test_workers_and_their_threads_are_those_that_were_asked_for(

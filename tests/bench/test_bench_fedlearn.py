@@ -18,11 +18,13 @@ from applications import EXECUTORS, run
 FEW_CLIENTS = FedLearn(clients=3, rounds=2, hidden=16, accuracy=0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", EXECUTORS, ids=lambda one: type(one).__name__)
 def test_a_model_is_learned_on_any_executor(executor: ExecutorPlugin, tmp_path: Path) -> None:
     assert FEW_CLIENTS.check(run(FEW_CLIENTS, tmp_path, executor))
 
 
+@pytest.mark.slow
 def test_a_model_that_is_not_the_mean_of_all_learns_too_little(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -74,6 +76,7 @@ def test_every_field_counts(field: dict[str, Any]) -> None:
     assert abs(one.weights[0] - other.weights[0]).max() > 1e-4
 
 
+@pytest.mark.slow
 def test_labels_are_skewed_as_asked() -> None:
     run(FEW_CLIENTS)
     import numpy as np
@@ -86,6 +89,7 @@ def test_labels_are_skewed_as_asked() -> None:
     assert most_of_one_label(None) < 0.2 < most_of_one_label(1.0) < most_of_one_label(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [None, 0.3, 0.001])
 def test_every_image_is_held_out_or_one_clients_own(alpha: float | None) -> None:
     run(FEW_CLIENTS)

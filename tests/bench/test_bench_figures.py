@@ -91,6 +91,7 @@ class Threads(Sweep):
         return float(summary["tasks"])
 
 
+@pytest.mark.slow
 def test_reproduce_measures_draws_and_says_what_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -51,7 +51,11 @@ def compute(meeting: Path, number: int) -> tuple[float, str]:
 
 
 @pytest.mark.parametrize(
-    "plugin", [Gristmill, Processes], ids=lambda plugin: plugin.__name__.lower()
+    "plugin",
+    [
+        pytest.param(Gristmill, id="gristmill"),
+        pytest.param(Processes, marks=pytest.mark.slow, id="processes"),
+    ],
 )
 def test_a_slow_group_gets_its_share_and_a_fast_one_is_left_alone(
     plugin: type[GroupedExecutor], tmp_path: Path
@@ -112,6 +116,7 @@ def test_a_worker_takes_the_place_of_one_that_died_and_no_other(
         process.join()
 
 
+@pytest.mark.slow
 def test_each_task_says_the_group_of_its_worker(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,6 +132,7 @@ def test_each_task_says_the_group_of_its_worker(
     assert "workers = 3\n" in (folder / "config.toml").read_text()
 
 
+@pytest.mark.slow
 def test_without_groups_nothing_is_said_of_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -195,6 +201,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.slow
 def test_what_a_killed_run_has_left_is_removed_after_a_run_with_groups(tmp_path: Path) -> None:
     limited()
     ended = subprocess.run(

@@ -17,11 +17,13 @@ from applications import EXECUTORS, run
 FEW_IMAGES = Montage(rows=2, columns=2, size=64, stars=20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", EXECUTORS, ids=lambda one: type(one).__name__)
 def test_a_mosaic_is_made_on_any_executor(executor: ExecutorPlugin, tmp_path: Path) -> None:
     assert FEW_IMAGES.check(run(FEW_IMAGES, tmp_path, executor)).startswith("4 images, ")
 
 
+@pytest.mark.slow
 def test_without_the_model_of_backgrounds_it_is_not_the_sky(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,6 +106,7 @@ def test_a_run_without_tasks_leaves_an_empty_table(tmp_path: Path) -> None:
     assert (table.num_rows, table.column_names) == (0, [name for name, _ in COLUMNS])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["pandas", "duckdb"])
 def test_others_read_it(library: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = pytest.importorskip(library)

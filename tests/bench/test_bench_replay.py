@@ -110,6 +110,7 @@ def test_without_a_witness_only_ends_are_looked_at(diamond: Path, tmp_path: Path
     assert isinstance(result, Run)
 
 
+@pytest.mark.slow
 def test_the_command_replays_what_a_run_has_left(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -217,6 +218,7 @@ def test_a_forecast_is_a_function_of_its_seed(
     assert said[0]["makespan_s"] != said[2]["makespan_s"]
 
 
+@pytest.mark.slow
 def test_a_run_is_forecast_at_its_own_scale_as_what_it_took_on_an_idle_machine(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

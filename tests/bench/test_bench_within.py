@@ -81,6 +81,7 @@ def test_workers_of_a_context_are_forked_from_one_setup(tmp_path: Path) -> None:
         backend.shutdown()
 
 
+@pytest.mark.slow
 def test_our_executor_starts_an_interpreter_for_each_call_if_asked_to(tmp_path: Path) -> None:
     backend = Gristmill(workers=1, reuse="none").open()
     try:

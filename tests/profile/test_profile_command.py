@@ -117,6 +117,7 @@ def _check_timeline(document: dict[str, list[dict[str, object]]]) -> None:
     assert any(one["ph"] == "C" for one in events)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("may_profile")
 def test_processes_that_lost_their_parent_are_seen_and_a_module_can_be_run(tmp_path: Path) -> None:
     (tmp_path / "left.py").write_text(
@@ -161,6 +162,7 @@ def test_a_program_that_kills_itself_ends_so_and_is_still_shown(tmp_path: Path) 
     assert "its objects were not counted" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("may_profile")
 def test_runs_with_and_without_the_collector_are_compared(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
@@ -170,6 +172,7 @@ def test_runs_with_and_without_the_collector_are_compared(tmp_path: Path) -> Non
     assert "s with the collector" in done.stderr
 
 
+@pytest.mark.slow
 def test_what_cannot_be_profiled_is_said_before_it_runs(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text("print('ran')\n")

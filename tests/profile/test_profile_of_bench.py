@@ -34,6 +34,7 @@ def test_a_run_is_profiled_with_all_its_workers(
     assert {one.name for one in profile.iterdir()} == left
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("may_profile")
 def test_a_profiled_run_that_does_not_end_is_ended_with_all_that_looks_at_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
