@@ -26,7 +26,7 @@ APPS = [
     Fib(n=10),
     MapReduce(text="generated", maps=4, files=9, words=200),
     MapReduce(maps=4, files=20),
-    Synthetic(tasks=50, in_flight=4, size=100),
+    Synthetic(tasks=50, in_flight=4, size=100, given=20),
     MatMul(size=50, parts=3),
     Jacobi(size=40, iterations=20, parts=3),
     BlackScholes(options=3_000, parts=4),

@@ -34,6 +34,8 @@ class Synthetic(App):
     tasks: Annotated[int, Field(ge=3)] = 1000
     #: Bytes that each task returns, besides sixteen.
     size: Annotated[int, Field(ge=0)] = 0
+    #: Bytes that the program gives each task; others than it gives the next, lest an engine sends them once for all.
+    given: Annotated[int, Field(ge=0)] = 0
     #: Seconds that each task sleeps, and the standard deviation of these.
     sleep: Annotated[float, Field(ge=0)] = 0.0
     sleep_std: Annotated[float, Field(ge=0)] = 0.0
@@ -83,10 +85,11 @@ class Synthetic(App):
             "diamond": ([self.tasks - 1], self.tasks - 2),
         }[self.structure]
         size = 16 + self.size
-        if numbers != last or given != parents * size or any(len(one) != size for one in result):
+        expected = parents * size + self.given
+        if numbers != last or given != expected or any(len(one) != size for one in result):
             raise WrongResult(
                 f"the {self.structure} of {self.tasks} tasks ended with {len(numbers)}, the last of which was given "
-                f"{given} bytes instead of {parents * size}"
+                f"{given} bytes instead of {expected}"
             )
         return f"{self.structure} of {self.tasks} tasks"
 
@@ -106,4 +109,7 @@ class _Submitter:
         seconds = app.sleep
         if app.sleep_std:
             seconds = max(0.0, self._random.gauss(app.sleep, app.sleep_std))
-        return self._engine.submit(work, number, app.size, seconds, *parents)
+        if not app.given:
+            return self._engine.submit(work, number, app.size, seconds, *parents)
+        own = number.to_bytes(8, "little").ljust(app.given, b"x")[: app.given]
+        return self._engine.submit(work, number, app.size, seconds, own, *parents)
