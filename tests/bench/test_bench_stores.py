@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("proxystore")
 
 from gristmill.bench import BenchError, Engine
+from gristmill.bench.call import value_of
 from gristmill.bench.executors.here import Threads
 from gristmill.bench.executors.pools import Processes
 from gristmill.bench.transformers.proxies import Proxies, StoredName
@@ -72,7 +73,7 @@ def travel(executor: Any, plugin: Proxies, folder: Path) -> None:
     first = engine.submit(repeat, "ab", 3)
     second = engine.submit(repeat, first, 2)
     assert second.result(60) == "ab" * 6
-    assert type(second.future.result().value) is StoredName
+    assert type(value_of(second.future.result())) is StoredName
     backend.shutdown()
     transformer.close()
 
