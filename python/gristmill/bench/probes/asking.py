@@ -51,7 +51,7 @@ def _ask(executor: dict[str, Any], probes: Sequence[Probe]) -> dict[str, float]:
         questions = {"executor": executor, "probes": [one.rows[0] for one in probes]}
         (folder / QUESTIONS).write_text(json.dumps(questions))
         log = folder / LOG
-        command = [sys.executable, "-m", "gristmill._descent", str(_LIMIT_S), str(log)]
+        command = [sys.executable, "-m", "gristmill._descent", str(_LIMIT_S), str(log), ""]
         # What killed workers leave in memory goes with its namespace, where there are some.
         command += apart.command([], folder) if apart.missing() is None else []
         command += [sys.executable, "-m", "gristmill.bench.probes.child", scratch]
