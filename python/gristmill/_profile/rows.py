@@ -25,6 +25,7 @@ _BY_FRAMES = (
     ("/gristmill/_zygote.py", "main", "zygote"),
     ("/gristmill/_nodes/agent.py", "run", "node agent"),
     ("/process_worker_pool.py", "worker", "HTEX worker"),
+    ("/bench/executors/direct_worker.py", "run_tasks", "direct worker"),
     ("/concurrent/futures/process.py", "_process_worker", "pool worker"),
     ("/loky/process_executor.py", "_process_worker", "loky worker"),
     ("/multiprocessing/pool.py", "worker", "pool worker"),

@@ -23,6 +23,10 @@ from gristmill.bench.executors.groups import GroupedExecutor, Initializer
 from gristmill.bench.executors.ours import wait_for_agents
 from gristmill.bench.interfaces import Backend, Future
 
+#: Whether workers share a queue of tasks.
+Queues = Literal["one", "each"]
+#: HTEX has no more workers than its share of the cores, if that is not nothing.
+_CORES_PER_WORKER = 1e-3
 #: The package that has Parsl's names: Parsl itself, or ours.
 Surface = Literal["parsl", "gristmill"]
 #: Nodes on this machine, which have the workers in equal parts; one, without agents, if it is 0.
@@ -30,31 +34,45 @@ Nodes = Annotated[int, Field(ge=0)]
 
 
 class Parsl(ExecutorPlugin):
-    """Parsl's data-flow kernel over its own executors: HTEX, of one local block, or threads."""
+    """Parsl's data-flow kernel over its own executors: HTEX, of one local block, or threads; or over processes that
+    are reached directly: the DIREX of "Towards Fine-grained Parallelism" (thesis, section 2.3).
+    """
 
     needs: ClassVar[tuple[str, ...]] = ("parsl",)
     without_groups: ClassVar[str] = "Parsl's workers run nothing before their first task"
 
     ways: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"executor": "threads"})
 
-    executor: Literal["htex", "threads"] = "htex"
+    executor: Literal["htex", "threads", "direct"] = "htex"
     #: Blocks of HTEX, a manager each.
     nodes: Nodes = 0
+    #: Whether direct workers share a queue of tasks, or each has its own.
+    queues: Queues = "one"
+    #: Whether the kernel writes its log, as it does where Parsl's users do not say otherwise.
+    logs: bool = False
     task_timeout: TaskTimeout = None
 
     @model_validator(mode="after")
     def _make_sense(self) -> Parsl:
-        if self.nodes and self.executor == "threads":
-            raise ValueError("threads are on no nodes: nodes are of htex")
+        if self.nodes and self.executor != "htex":
+            raise ValueError(f"{self.executor} is on no nodes: nodes are of htex")
+        if self.queues != "one" and self.executor != "direct":
+            raise ValueError(f"the workers of {self.executor} share a queue: executor direct")
         workers_of_each(self.workers, self.nodes)
         return self
 
     def open(self) -> Backend:
         """Starts kernel and executor."""
-        if self.executor == "threads":
-            workers = self.workers
-            return Kernel("parsl", lambda _: threads(workers), walltime=self.task_timeout)
-        return over_htex("parsl", self.workers, self.nodes, self.task_timeout)
+        workers, queues = self.workers, self.queues
+        match self.executor:
+            case "htex":
+                return over_htex("parsl", workers, self.nodes, self.logs, self.task_timeout)
+            case "threads":
+                return Kernel("parsl", lambda _: threads(workers), self.logs, self.task_timeout)
+            case "direct":
+                return Kernel(
+                    "parsl", lambda _: direct(workers, queues), self.logs, self.task_timeout
+                )
 
 
 class GristmillParsl(GroupedExecutor):
@@ -64,6 +82,8 @@ class GristmillParsl(GroupedExecutor):
     executor: Literal["gristmill", "htex"] = "gristmill"
     #: Node agents of our executor, or blocks of HTEX.
     nodes: Nodes = 0
+    #: Whether the kernel writes its log.
+    logs: bool = False
     start: Literal["fork", "spawn"] = "fork"
     #: Repetitions of a task whose worker was lost.
     loss_retries: Annotated[int, Field(ge=0)] = 0
@@ -85,7 +105,7 @@ class GristmillParsl(GroupedExecutor):
     def start_workers(self, initializer: Initializer | None) -> Backend:
         """Starts kernel and executor; workers of ours start with the first task."""
         if self.executor == "htex":
-            return over_htex(self.kernel, self.workers, self.nodes, self.task_timeout)
+            return over_htex(self.kernel, self.workers, self.nodes, self.logs, self.task_timeout)
         workers, nodes = workers_of_each(self.workers, self.nodes), self.nodes
         return _with_nodes(
             Kernel(
@@ -98,7 +118,8 @@ class GristmillParsl(GroupedExecutor):
                     loss_retries=self.loss_retries,
                     nodes=on.local(nodes, workers) if nodes else None,
                 ),
-                walltime=self.task_timeout,
+                self.logs,
+                self.task_timeout,
             ),
             nodes,
             _agents_are_there,
@@ -115,6 +136,13 @@ def threads(workers: int) -> Any:
     return executors.ThreadPoolExecutor(label="threads", max_threads=workers)
 
 
+def direct(workers: int, queues: Queues) -> Any:
+    """Processes that tasks go to directly."""
+    return importlib.import_module("gristmill.bench.executors.direct").DirectExecutor(
+        workers, queues
+    )
+
+
 def htex(workers: int, folder: str, **others: Any) -> Any:
     """Parsl's executor in processes of one local block, with its defaults but for encryption, which is off.
 
@@ -124,6 +152,7 @@ def htex(workers: int, folder: str, **others: Any) -> Any:
     local = importlib.import_module("parsl.providers").LocalProvider
     chosen: dict[str, Any] = {
         "address": "127.0.0.1",
+        "cores_per_worker": _CORES_PER_WORKER,
         "worker_logdir_root": folder,
         "provider": local(init_blocks=1, max_blocks=1),
     } | others
@@ -132,7 +161,9 @@ def htex(workers: int, folder: str, **others: Any) -> Any:
     )
 
 
-def over_htex(surface: Surface, workers: int, nodes: int, walltime: float | None) -> Kernel:
+def over_htex(
+    surface: Surface, workers: int, nodes: int, logs: bool, walltime: float | None
+) -> Kernel:
     """A kernel over HTEX.
 
     :param nodes: blocks, all of which are waited for; if it is 0, one that is not.
@@ -143,7 +174,7 @@ def over_htex(surface: Surface, workers: int, nodes: int, walltime: float | None
         local = importlib.import_module("parsl.providers").LocalProvider
         return htex(each, folder, provider=local(init_blocks=blocks, max_blocks=blocks))
 
-    return _with_nodes(Kernel(surface, make, walltime=walltime), nodes, _managers_are_there)
+    return _with_nodes(Kernel(surface, make, logs, walltime), nodes, _managers_are_there)
 
 
 def _with_nodes(kernel: Kernel, nodes: int, are_there: Callable[[Kernel, int], None]) -> Kernel:

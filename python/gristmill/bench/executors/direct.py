@@ -1,0 +1,137 @@
+"""Parsl's tasks straight to worker processes, without an interchange and managers in between.
+
+Source of the idea: DIREX and its worker queues ("Towards Fine-grained Parallelism in Parallel and Distributed Python
+Libraries", thesis, sections 2.3.1 and 2.3.2). As there: queues of ``multiprocessing``, of which all workers share one
+or each has its own, by turns; one machine; no task survives the loss of a worker. Unlike there, the loss ends all tasks
+with an error, so that nobody waits for them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+from collections.abc import Callable
+from concurrent.futures import Future
+from itertools import cycle
+from multiprocessing.connection import wait
+from pickle import loads
+from threading import Lock, Thread
+from typing import Any
+
+from gristmill.bench.executors.direct_worker import run_tasks
+from gristmill.bench.executors.parsls import Queues
+from gristmill.parsl.executors.base import ParslExecutor
+
+#: Seconds that workers have to end when they are told to.
+_GRACE_S = 2.0
+
+
+class WorkerGone(RuntimeError):
+    """A worker process has ended: its task, and those that it may have held up, have no result."""
+
+
+class DirectExecutor(ParslExecutor):
+    """For either kernel. Functions, arguments and results travel as with HTEX: in Parsl's own serialization.
+
+    :param max_workers: worker processes, which are started with the kernel.
+    :param queues: whether workers take tasks from one queue, or each from its own.
+    """
+
+    def __init__(self, max_workers: int, queues: Queues = "one") -> None:
+        super().__init__()
+        self.label = "direct"
+        self.max_workers = max_workers
+        self.queues = queues
+        self._tasks: dict[int, Future[Any]] = {}
+        self._lock = Lock()
+        self._gone: WorkerGone | None = None
+        self._count = 0
+
+    def start(self) -> None:
+        """Starts the workers, as HTEX's manager does: an interpreter each."""
+        parsl = importlib.import_module("parsl.serialize")
+        self._pack, self._unpack = parsl.pack_apply_message, parsl.deserialize
+        context = multiprocessing.get_context("spawn")
+        made = [context.Queue() for _ in range(1 if self.queues == "one" else self.max_workers)]
+        self._task_queues, self._next = made, cycle(made)
+        self._results = context.Queue()
+        self._workers = [
+            context.Process(target=run_tasks, args=(made[number % len(made)], self._results))
+            for number in range(self.max_workers)
+        ]
+        for worker in self._workers:
+            worker.start()
+        self._reader = Thread(target=self._read, name="direct-results", daemon=True)
+        self._reader.start()
+
+    def submit(
+        self,
+        func: Callable[..., Any],
+        /,
+        resource_specification: dict[str, Any],
+        *args: Any,
+        **kwargs: Any,
+    ) -> Future[Any]:
+        """Puts the call into a queue."""
+        if resource_specification:
+            raise ValueError("direct workers take no resource specification")
+        packed = self._pack(func, args, kwargs, buffer_threshold=1 << 20)
+        future: Future[Any] = Future()
+        with self._lock:
+            if self._gone is not None:
+                future.set_exception(self._gone)
+                return future
+            self._count += 1
+            number = self._count
+            self._tasks[number] = future
+        next(self._next).put((number, packed))
+        return future
+
+    def shutdown(self) -> None:
+        """Ends the workers, whatever they do."""
+        self._end(WorkerGone("the executor was shut down"))
+        for queue in self._task_queues:
+            for _ in self._workers:
+                queue.put(None)
+        for worker in self._workers:
+            worker.join(_GRACE_S)
+            if worker.is_alive():
+                worker.kill()
+                worker.join()
+        self._results.put(None)
+        self._reader.join()
+        for queue in (*self._task_queues, self._results):
+            # Nobody reads what is left in it.
+            queue.cancel_join_thread()
+            queue.close()
+
+    def _read(self) -> None:
+        """Gives results to futures until the executor, or a worker, has ended."""
+        ends = [worker.sentinel for worker in self._workers]
+        # The public methods of a queue cannot wait for it and for processes together.
+        incoming: Any = self._results._reader  # type: ignore[attr-defined]
+        while True:
+            if incoming not in wait([incoming, *ends]):
+                self._end(WorkerGone("a worker has ended, and with it all tasks"))
+                ends = []
+                continue
+            message = self._results.get()
+            if message is None:
+                return
+            number, is_error, packed = loads(message)
+            future = self._tasks.pop(number, None)
+            if future is None:
+                continue
+            value = self._unpack(packed)
+            if is_error:
+                future.set_exception(value)
+            else:
+                future.set_result(value)
+
+    def _end(self, reason: WorkerGone) -> None:
+        """Fails all tasks that have not ended, and those that come later."""
+        with self._lock:
+            self._gone = self._gone or reason
+        while self._tasks:
+            _, future = self._tasks.popitem()
+            future.set_exception(self._gone)

@@ -1,0 +1,88 @@
+"""Parsl's kernel over workers that it reaches directly, and as many workers of HTEX as were asked for."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gristmill.bench.errors import BenchError
+from gristmill.bench.executors.parsls import Parsl
+from gristmill.bench.plugins import find, make
+
+pytestmark = pytest.mark.skipif(
+    find("executor", "parsl").missing() is not None, reason="pip install parsl"
+)
+
+
+@pytest.fixture(autouse=True)
+def _found_by_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their interpreters import this module."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+
+
+def half(number: Any) -> float:
+    return float(number / 2)
+
+
+def count_up() -> object:
+    """Gives what cannot be sent."""
+    return (number for number in range(3))
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def meet(folder: str, workers: int) -> int:
+    """Waits for so many others."""
+    Path(folder, str(os.getpid())).touch()
+    while len(os.listdir(folder)) < workers:
+        os.sched_yield()
+    return os.getpid()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("queues", ["one", "each"])
+def test_tasks_go_to_workers_directly_and_all_of_these_work(queues: Any, tmp_path: Path) -> None:
+    backend = Parsl(workers=2, executor="direct", queues=queues).open()
+    try:
+        met = [backend.submit(meet, str(tmp_path), 2) for _ in range(2)]
+        assert len({task.result(60) for task in met}) == 2
+        first = backend.submit(half, 8)
+        assert backend.submit(half, first).result(60) == 2
+        assert isinstance(backend.submit(half, "none").exception(60), TypeError)
+        assert "generator" in str(backend.submit(count_up).exception(60))
+    finally:
+        backend.shutdown()
+
+
+@pytest.mark.slow
+def test_a_direct_worker_that_is_killed_ends_all_tasks_and_holds_nobody_up() -> None:
+    backend = Parsl(workers=2, executor="direct").open()
+    try:
+        assert backend.submit(half, 8).result(60) == 4
+        assert "a worker has ended" in str(backend.submit(die).exception(60))
+        assert "a worker has ended" in str(backend.submit(half, 1).exception(60))
+    finally:
+        backend.shutdown()
+
+
+@pytest.mark.slow
+def test_htex_has_more_workers_than_cores_if_it_was_asked_for_them() -> None:
+    workers = (os.cpu_count() or 1) + 1
+    backend: Any = Parsl(workers=workers).open()
+    try:
+        assert backend.submit(half, 8).result(60) == 4
+        (manager,) = backend.kernel.executors["htex"].connected_managers()
+        assert manager["worker_count"] == workers
+    finally:
+        backend.shutdown()
+
+
+def test_a_queue_for_each_worker_is_for_direct_ones() -> None:
+    with pytest.raises(BenchError, match="the workers of htex share a queue: executor direct"):
+        make("executor", "parsl", {"queues": "each"})
