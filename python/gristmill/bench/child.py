@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -20,6 +21,8 @@ def main(folder: Path) -> int:
         benchmark = resolve(read(folder / CONFIGURATION))
         os.chdir(folder)
         (folder / ENVIRONMENT).write_text(json.dumps(environment.capture(), indent=2))
+        if not benchmark.run.collector:
+            gc.disable()
         found = perform(benchmark, folder)
     except BenchError as error:
         print(f"gristmill bench: {error}", file=sys.stderr)

@@ -47,6 +47,8 @@ class RunOptions(BaseModel):
     apart: bool = False
     #: Tasks that do nothing and are run before, for the workers to be there.
     warmup: Annotated[int, Field(ge=0)] = 0
+    #: Whether Python's collector of garbage is at work in the program. Workers have theirs.
+    collector: bool = True
     #: Whether it is looked at by ``gristmill profile``, which leaves a folder ``profile`` in that of the run.
     profile: bool = False
 
