@@ -294,6 +294,18 @@ def test_graphs_are_drawn_side_by_side_and_kept(tmp_path: Path) -> None:
         assert text in picture
 
 
+def test_a_diagram_has_a_box_for_each_component_and_arrows_between(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    data = Data("test", "where", "us")
+    for name in ("kernel: takes", "socket to the queue", "queue: reads", "queue: sends"):
+        data.add("Parsl", name, 12.0)
+    data.add("Parsl", "socket back", 0.5)
+    drawing.draw(data, "A way", tmp_path / "way.svg", "diagram")
+    picture = (tmp_path / "way.svg").read_text()
+    for text in ("kernel", "reads  12 us", "sends  12 us", "socket back  0.5 us", "A way"):
+        assert text in picture
+
+
 def test_what_cannot_be_reproduced_is_said_at_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

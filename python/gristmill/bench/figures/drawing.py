@@ -2,7 +2,8 @@
 
 ``lines``: a curve for each series, or bars side by side if there is one place. ``bars``: the bars of all series side by
 side at each place. ``shares``: a bar for each place, of which each series has a part. ``graphs``: graphs of tasks.
-``table``: no picture.
+``diagram``: what passes through components, a column for each series, whose places are in order: ``component: step`` is
+a line of a box, any other an arrow to the next box. ``table``: no picture.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gristmill.bench.errors import BenchError
-from gristmill.bench.figures import shapes
+from gristmill.bench.figures import diagrams, shapes
 from gristmill.bench.figures.data import Data, Place
 
-Form = Literal["lines", "bars", "shares", "graphs", "table"]
+Form = Literal["lines", "bars", "shares", "graphs", "diagram", "table"]
 
 _SIZE_IN = (7.0, 4.0)
-#: Of a bar with its name, if there are many, inches.
-_BAR_IN = 0.22
+#: Of a bar with its name, and of a line of text or a place with bars side by side, if there are many, inches.
+_BAR_IN, _LINE_IN = 0.22, 0.24
 #: So many times between the least and the most, and an axis is logarithmic.
 _WIDE = 20.0
 _MARKS = "osD^v<>PX*"
@@ -43,6 +44,8 @@ def draw(data: Data, title: str, path: Path, form: Form = "lines") -> None:
         )
         if form == "graphs":
             shapes.draw(figure, data.graphs)
+        elif form == "diagram":
+            diagrams.draw(figure.subplots(), data)
         else:
             _draw(figure.subplots(), data, form)
         figure.suptitle(title, fontsize="large")
@@ -51,10 +54,18 @@ def draw(data: Data, title: str, path: Path, form: Form = "lines") -> None:
 
 def _size_in(data: Data, form: Form) -> tuple[float, float]:
     """Of the picture, inches."""
-    if form == "graphs":
-        return shapes.size_in(data.graphs)
-    bars = len(data.places()) if form == "shares" else 0
-    return _SIZE_IN[0], max(_SIZE_IN[1], 1 + bars * _BAR_IN)
+    match form:
+        case "graphs":
+            return shapes.size_in(data.graphs)
+        case "shares":
+            height = 1 + len(data.places()) * _BAR_IN
+        case "diagram":
+            height = diagrams.line_count(data) * _LINE_IN
+        case "bars":
+            height = len(data.places()) * _LINE_IN
+        case _:
+            height = 0
+    return _SIZE_IN[0], max(_SIZE_IN[1], height)
 
 
 def _draw(area: Any, data: Data, form: Form) -> None:
@@ -97,7 +108,9 @@ def _groups(area: Any, data: Data, places: list[Place]) -> None:
     area.set_yticks(range(len(places)), [str(place) for place in places])
     area.invert_yaxis()
     area.set_xlabel(data.upward)
-    if _is_wide([median.value for name in names for median in data.of(name).values()]):
+    values = [median.value for name in names for median in data.of(name).values()]
+    # What takes no time has no bar on either axis.
+    if _is_wide([value for value in values if value > 0] or [0.0]):
         area.set_xscale("log")
     _legend(area)
 
