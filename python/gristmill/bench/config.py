@@ -49,6 +49,8 @@ class RunOptions(BaseModel):
     warmup: Annotated[int, Field(ge=0)] = 0
     #: Whether Python's collector of garbage is at work in the program. Workers have theirs.
     collector: bool = True
+    #: Whether it is noted when tasks cross the borders between components of the executor.
+    tags: bool = False
     #: Whether it is looked at by ``gristmill profile``, which leaves a folder ``profile`` in that of the run.
     profile: bool = False
 

@@ -16,6 +16,7 @@ from typing import Any
 from gristmill import _descent
 from gristmill._world import THREAD_VARIABLES
 from gristmill.bench import apart
+from gristmill.bench.borders.hops import TaggedBackend
 from gristmill.bench.config import Benchmark
 from gristmill.bench.engine import Engine
 from gristmill.bench.errors import BenchError, RunFailed
@@ -122,10 +123,14 @@ def perform(benchmark: Benchmark, folder: Path) -> dict[str, Any]:
         moved = transformer.open(folder) if transformer is not None else None
         if moved is not None:
             stack.callback(moved.close)
-        with _opened(benchmark.executor.limited(app.task_timeout()), phases) as backend:
+        executor = benchmark.executor.limited(app.task_timeout())
+        tagged: list[TaggedBackend] = []
+        with _opened(executor, phases, tagged if benchmark.run.tags else None) as backend:
             with _timed(phases, "warm-up"):
                 for task in [backend.submit(nothing, one) for one in range(benchmark.run.warmup)]:
                     task.result()
+            for one in tagged:
+                one.begin()
             engine = Engine(
                 backend,
                 workers=benchmark.executor.workers,
@@ -137,6 +142,7 @@ def perform(benchmark: Benchmark, folder: Path) -> dict[str, Any]:
             with _timed(phases, "run"):
                 result = app.run(engine, folder)
             engine.finish()
+            hops = [hop._asdict() for one in tagged for hop in one.hops()]
     says = app.check(result)
     return {
         "app": benchmark.name("app"),
@@ -147,13 +153,22 @@ def perform(benchmark: Benchmark, folder: Path) -> dict[str, Any]:
         "tasks_per_second": engine.submitted / phases["run"],
         "result": says,
         "figures": app.figures(result),
+        **({"hops": hops} if tagged else {}),
     }
 
 
 @contextmanager
-def _opened(executor: ExecutorPlugin, phases: dict[str, float]) -> Iterator[Backend]:
+def _opened(
+    executor: ExecutorPlugin, phases: dict[str, float], tagged: list[TaggedBackend] | None
+) -> Iterator[Backend]:
+    """An executor that is open; one whose tasks have tags is put into the list for those, if there is one."""
+    backend: Backend
     with _timed(phases, "open"):
-        backend = executor.open()
+        if tagged is None:
+            backend = executor.open()
+        else:
+            backend = one = executor.open_tagged()
+            tagged.append(one)
     try:
         yield backend
     finally:

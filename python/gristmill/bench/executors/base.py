@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
+from gristmill.bench.borders.hops import TaggedBackend
 from gristmill.bench.errors import BenchError
 from gristmill.bench.interfaces import Backend
 from gristmill.bench.plugins import Kind, Plugin
@@ -46,6 +47,10 @@ class ExecutorPlugin(Plugin):
     @abstractmethod
     def open(self) -> Backend:
         """Starts its workers, as far as it does before there are tasks."""
+
+    def open_tagged(self) -> TaggedBackend:
+        """Starts its workers, and notes when tasks cross the borders between components; ``BenchError``: it cannot."""
+        raise BenchError("run.tags: the borders that tasks of this executor cross are not known")
 
     def limited(self, seconds: float | None) -> ExecutorPlugin:
         """Itself, with that time for each task, if it has a ``task_timeout`` and nothing was chosen for that."""

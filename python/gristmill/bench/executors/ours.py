@@ -11,6 +11,8 @@ from pydantic import Field, model_validator
 
 import gristmill
 from gristmill import on
+from gristmill.bench.borders.hops import TaggedBackend
+from gristmill.bench.borders.ours import TaggedDirect
 from gristmill.bench.dependencies import AfterParents
 from gristmill.bench.executors.base import (
     ExecutorPlugin,
@@ -80,6 +82,12 @@ class Gristmill(GroupedExecutor):
         if self.task_timeout is not None:
             options["timeout"] = self.task_timeout
         return Direct(executor, options, self.reuse)
+
+    def open_tagged(self) -> TaggedBackend:
+        """Its tasks have tags; those of batches and of nodes are not looked at."""
+        if self.batches or self.nodes:
+            return super().open_tagged()
+        return TaggedDirect(self.open())
 
     def limited(self, seconds: float | None) -> ExecutorPlugin:
         """Itself with that time for each task, unless calls travel together."""

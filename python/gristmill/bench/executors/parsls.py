@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from gristmill import on
+from gristmill.bench.borders.hops import TaggedBackend
 from gristmill.bench.executors.base import (
     ExecutorPlugin,
     TaskTimeout,
@@ -73,6 +74,14 @@ class Parsl(ExecutorPlugin):
                 return Kernel(
                     "parsl", lambda _: direct(workers, queues), self.logs, self.task_timeout
                 )
+
+    def open_tagged(self) -> TaggedBackend:
+        """Starts kernel and HTEX, of one block, with notes in all of its processes."""
+        if self.executor != "htex" or self.nodes:
+            return super().open_tagged()
+        tagged = importlib.import_module("gristmill.bench.borders.htex").TaggedKernel
+        backend: TaggedBackend = tagged(self.workers, self.logs, self.task_timeout)
+        return backend
 
 
 class GristmillParsl(GroupedExecutor):

@@ -1,0 +1,88 @@
+"""Hops: what tasks pass between two borders, and how long that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from statistics import fmean, median
+from typing import Any, NamedTuple, Protocol
+
+from gristmill._profile.tags import COMPONENTS
+from gristmill.bench.interfaces import Backend
+
+
+class Border(IntEnum):
+    """What a task of Parsl's kernel crosses over HTEX, in order."""
+
+    SUBMITTED = 0
+    LAUNCHED = 1
+    SENT = 2
+    RECEIVED = 3
+    QUEUED = 4
+    TAKEN = 5
+    FORWARDED = 6
+    ARRIVED = 7
+    PUT = 8
+    STARTED = 9
+    ENDED = 10
+    COLLECTED = 11
+    RETURNED = 12
+    DELIVERED = 13
+    DONE = 14
+
+
+#: What lies before each border but the first. With a colon: within a component; without: on the way to another.
+OF_HTEX = (
+    "kernel: takes, launches",
+    "executor: packs, sends",
+    "socket to the interchange",
+    "interchange: reads",
+    "interchange: queue",
+    "interchange: sends",
+    "socket to the manager",
+    "manager: reads",
+    "queue to a worker",
+    "worker: function",
+    "queue back to the manager",
+    "manager to interchange",
+    "interchange to executor",
+    "kernel: completes",
+)
+#: The same of ours.
+OF_OURS = tuple(name for _, _, name in COMPONENTS)
+
+
+class Hop(NamedTuple):
+    """The time that tasks spent between two borders, microseconds."""
+
+    name: str
+    median_us: float
+    mean_us: float
+    tasks: int
+
+
+class TaggedBackend(Backend, Protocol):
+    """A backend that knows when its tasks crossed borders."""
+
+    def begin(self) -> None:
+        """Forgets all tasks before."""
+
+    def hops(self) -> list[Hop]:
+        """Where the time of the others went that have ended."""
+
+
+def of_borders(tasks: Sequence[Mapping[int, int]], names: Sequence[str]) -> list[Hop]:
+    """Hops of tasks that have crossed all borders, by the number of the border; others do not count."""
+    whole = [one for one in tasks if len(one) == len(names) + 1]
+    return [_hop(name, [one[at + 1] - one[at] for one in whole]) for at, name in enumerate(names)]
+
+
+def of_tags(tags: Sequence[Mapping[str, Any]]) -> list[Hop]:
+    """Hops of our tasks, by their tags."""
+    return [_hop(name, [one[end] - one[start] for one in tags]) for start, end, name in COMPONENTS]
+
+
+def _hop(name: str, times_ns: Sequence[int]) -> Hop:
+    if not times_ns:
+        return Hop(name, 0.0, 0.0, 0)
+    return Hop(name, median(times_ns) / 1e3, fmean(times_ns) / 1e3, len(times_ns))

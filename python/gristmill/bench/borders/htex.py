@@ -1,0 +1,122 @@
+"""Parsl's kernel over HTEX, with notes of each task in the program and in all processes of HTEX.
+
+Nothing of Parsl is changed on disk: interchange and manager are started by commands that HTEX lets its users choose,
+which watch some of their methods and then run Parsl's own; workers unpack a task by a function that the task names.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic_ns
+from typing import Any
+
+from gristmill.bench.borders import notes
+from gristmill.bench.borders.hops import OF_HTEX, Border, Hop, of_borders
+from gristmill.bench.executors.parsls import Kernel, htex
+from gristmill.bench.interfaces import Future
+
+#: What HTEX starts its managers with, after the word for the program: see ``parsl.executors``.
+_MANAGER = "process_worker_pool.py"
+
+
+class TaggedKernel(Kernel):
+    """A kernel over HTEX whose tasks are noted."""
+
+    def __init__(self, workers: int, logs: bool, walltime: float | None) -> None:
+        self._notes: notes.Notes
+        self._submitted: dict[int, int] = {}
+        self._ended: dict[int, int] = {}
+        #: The executor's number of each task of the kernel.
+        self._numbers: dict[int, int] = {}
+        super().__init__("parsl", lambda folder: self._executor(workers, folder), logs, walltime)
+        launch = self.kernel.launch_task
+
+        def launch_and_note(record: Any) -> Any:
+            future = launch(record)
+            self._numbers[record["id"]] = future.parsl_executor_task_id
+            return future
+
+        self.kernel.launch_task = launch_and_note
+        (executor,) = (one for one in self.kernel.executors.values() if one.label == "htex")
+        put = executor.outgoing_q.put
+
+        def note_and_put(message: dict[str, Any]) -> None:
+            # Before: the other side may have it sooner than this one goes on.
+            self._notes.note(message["task_id"], Border.SENT)
+            put(message)
+
+        executor.outgoing_q.put = note_and_put
+
+    def _executor(self, workers: int, folder: str) -> Any:
+        place = Path(folder)
+        self._place = place
+        self._notes = notes.Notes(place)
+        package = __name__.rpartition(".")[0]
+        command = [sys.executable, "-m"]
+        made = htex(
+            workers,
+            folder,
+            interchange_launch_cmd=[*command, f"{package}.interchange", folder],
+        )
+        made.launch_cmd = made.launch_cmd.replace(
+            _MANAGER, " ".join([*command, f"{package}.manager", folder]), 1
+        )
+        made.submit = self._noted(made.submit)
+        made.submit_payload = _telling(made, f"{package}.worker.execute", folder)
+        return made
+
+    def _noted(self, submit: Callable[..., Any]) -> Callable[..., Any]:
+        """The executor's submit, with notes of when it began and when there is a result."""
+        note = self._notes.note
+
+        def submit_and_note(*args: Any, **kwargs: Any) -> Any:
+            begun = monotonic_ns()
+            future = submit(*args, **kwargs)
+            number = future.parsl_executor_task_id
+            note(number, Border.LAUNCHED, begun)
+            # The first callback of this future: the kernel's comes after it.
+            future.add_done_callback(lambda _: note(number, Border.DELIVERED))
+            return future
+
+        return submit_and_note
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
+        """Calls the app that the function is made."""
+        begun = monotonic_ns()
+        future: Any = super().submit(function, *args, **kwargs)
+        self._submitted[future.tid] = begun
+        future.add_done_callback(self._note_end)
+        return future  # type: ignore[no-any-return]
+
+    def _note_end(self, future: Any) -> None:
+        self._ended[future.tid] = monotonic_ns()
+
+    def begin(self) -> None:
+        """Forgets all tasks before."""
+        self._submitted.clear()
+
+    def hops(self) -> list[Hop]:
+        """Where the time of the others went that have ended."""
+        noted = notes.read(self._place)
+        tasks = []
+        for task, submitted in self._submitted.items():
+            borders = dict(noted.get(self._numbers.get(task, 0), {}))
+            borders[Border.SUBMITTED] = submitted
+            if task in self._ended:
+                borders[Border.DONE] = self._ended[task]
+            tasks.append(borders)
+        return of_borders(tasks, OF_HTEX)
+
+
+def _telling(executor: Any, function: str, folder: str) -> Callable[..., Any]:
+    """An executor's ``submit_payload`` with the number of the task for whoever unpacks it."""
+    submit = executor.submit_payload
+
+    def submit_payload(context: dict[str, Any], buffer: bytes) -> Any:
+        # One thread launches all tasks, so that this is the number that the next one gets.
+        number = executor._task_counter + 1
+        return submit(context | {"task_executor": {"f": function, "a": (folder, number)}}, buffer)
+
+    return submit_payload

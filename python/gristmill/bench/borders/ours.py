@@ -1,0 +1,39 @@
+"""Gristmill's executor, with the tags of the tasks that it ran."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gristmill._trace import Sample
+from gristmill.bench.borders.hops import Hop, of_tags
+from gristmill.bench.interfaces import Backend, Future
+
+#: Tasks whose futures are kept, drawn evenly.
+_SAMPLE = 10_000
+
+
+class TaggedDirect:
+    """A backend over our executor that keeps futures for their tags."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._sample = Sample(_SAMPLE)
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
+        """Submits a call."""
+        future: Any = self._backend.submit(function, *args, **kwargs)
+        self._sample.offer(future)
+        return future  # type: ignore[no-any-return]
+
+    def begin(self) -> None:
+        """Forgets all tasks before."""
+        self._sample = Sample(_SAMPLE)
+
+    def hops(self) -> list[Hop]:
+        """Where the time of the others went that have ended."""
+        return of_tags(self._sample.tags())
+
+    def shutdown(self) -> None:
+        """Ends every process and thread of it."""
+        self._backend.shutdown()
