@@ -1,0 +1,157 @@
+"""What a task passes on its way to a worker and back, and how long it is where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+from gristmill.bench.figures.data import Data
+from gristmill.bench.figures.figure import Relation, Sweep
+from gristmill.bench.figures.rates import bare
+from gristmill.bench.figures.session import Point, Sample, Summary
+
+_PARSL, _OURS = "Parsl", "Gristmill"
+_EXECUTORS = {_PARSL: "parsl", _OURS: "gristmill"}
+#: Channels of Parsl between processes or threads, on the way to a worker.
+_CHANNELS = (
+    "socket to the interchange",
+    "interchange: queue",
+    "socket to the manager",
+    "queue to a worker",
+)
+
+
+class _Tagged(Sweep):
+    """Hops of tasks that do nothing, on two workers; of Parsl those of HTEX, by notes in all of its processes."""
+
+    tasks: ClassVar[dict[str, int]]
+    in_flight: ClassVar[int | None] = None
+    upward = "microseconds"
+    across = "where a task is"
+
+    def points(self) -> Iterator[Point]:
+        """Each engine, whose hops are the places."""
+        for series, name in _EXECUTORS.items():
+            app: dict[str, object] = {"name": "synthetic", "tasks": self.tasks[series]}
+            if self.in_flight is not None:
+                app["in_flight"] = self.in_flight
+            yield Point(series, "hops", bare(app, name, 2) | {"run": {"tags": True}})
+
+
+class Pipeline(_Tagged):
+    """What a task passes when it is alone, with the median of its time at each place: made of the borders that tasks
+    really cross, which are tags with Gristmill. With Parsl its kernel, the executor, interchange, manager and worker
+    note the time of each task; in the thesis' figure, too, they follow each other. What a place costs on the way back
+    is below the worker. A time between two processes begins before the first sends, and has the wake-up of the second
+    in it.
+    """
+
+    key = "thesis-2.1"
+    source = "Thesis, figure 2.1"
+    title = "What a task passes, and for how long"
+    form = "diagram"
+    tasks: ClassVar[dict[str, int]] = {_PARSL: 300, _OURS: 5_000}
+    in_flight = 1
+    relations = (
+        Relation(
+            "a task passes kernel, executor, interchange, manager and worker",
+            lambda data: _passes(data, ("kernel", "executor", "interchange", "manager", "worker")),
+        ),
+        Relation(
+            "a task of Gristmill, alone, is done in a fifth of the time",
+            lambda data: _whole(data, 5),
+        ),
+    )
+
+    def samples(self, summary: Summary, point: Point) -> Iterable[Sample]:
+        """The median of each hop."""
+        return [Sample(point.series, hop["name"], hop["median_us"]) for hop in summary["hops"]]
+
+
+class Times(_Tagged):
+    """The average time of tasks in each component and on the way between two, when all are submitted at once. The
+    thesis has 10,000 tasks and 192 workers. Its interchange had a thread that took tasks in and one that sent them on;
+    they are one by now, and the queue is a list of that. Notes and tags cost Parsl some 20 microseconds a task. Tasks
+    of Gristmill wait in the client, as only so many are in a ring as a worker runs in a moment.
+    """
+
+    key = "thesis-2.3"
+    source = "Thesis, figure 2.3"
+    title = "Average time of tasks, by where they are"
+    form = "bars"
+    tasks: ClassVar[dict[str, int]] = {_PARSL: 1_000, _OURS: 10_000}
+    relations = (
+        Relation(
+            "tasks are ten times as long in the interchange as in any other component",
+            lambda data: _interchange(data),
+        ),
+        Relation(
+            "the queue in the interchange holds them longer than all the rest together",
+            lambda data: _more_than_rest(data),
+        ),
+        Relation(
+            "the socket to the interchange is the second",
+            lambda data: _is_second(data),
+        ),
+        Relation(
+            "the socket to the manager is the cheapest channel",
+            lambda data: _is_cheapest(data),
+        ),
+        Relation(
+            "a task of Gristmill is done sooner, though ten times as many wait",
+            lambda data: _whole(data, 1),
+        ),
+    )
+
+    def samples(self, summary: Summary, point: Point) -> Iterable[Sample]:
+        """The average of each hop."""
+        return [Sample(point.series, hop["name"], hop["mean_us"]) for hop in summary["hops"]]
+
+
+def _passes(data: Data, components: tuple[str, ...]) -> tuple[bool, str]:
+    """Whether there are steps of all components, in that order."""
+    found = [str(place).partition(":")[0] for place in data.of(_PARSL) if ":" in str(place)]
+    seen = tuple(dict.fromkeys(found))
+    return seen == components, ", ".join(seen)
+
+
+def _whole(data: Data, times: float) -> tuple[bool, str]:
+    """Whether all hops of Parsl together take so many times those of ours."""
+    parsl, ours = (sum(one.value for one in data.of(name).values()) for name in (_PARSL, _OURS))
+    return parsl >= times * ours, f"{parsl:,.0f} us and {ours:,.0f} us"
+
+
+def _components(data: Data) -> dict[str, float]:
+    """The time in each component of Parsl."""
+    found: dict[str, float] = {}
+    for place, one in data.of(_PARSL).items():
+        component, colon, _ = str(place).partition(":")
+        if colon:
+            found[component] = found.get(component, 0.0) + one.value
+    return found
+
+
+def _interchange(data: Data) -> tuple[bool, str]:
+    components = _components(data)
+    inside = components.pop("interchange", 0.0)
+    name, other = max(components.items(), key=lambda one: one[1])
+    return inside >= 10 * other, f"{inside:,.0f} us; {name} {other:,.0f} us"
+
+
+def _more_than_rest(data: Data) -> tuple[bool, str]:
+    queue = data.at(_PARSL, "interchange: queue")
+    rest = sum(one.value for one in data.of(_PARSL).values()) - queue
+    return queue > rest, f"{queue:,.0f} us and {rest:,.0f} us"
+
+
+def _is_second(data: Data) -> tuple[bool, str]:
+    ordered = sorted(data.of(_PARSL).items(), key=lambda one: -one[1].value)
+    return ordered[1][0] == _CHANNELS[0], ", ".join(
+        f"{place} {one.value:,.0f} us" for place, one in ordered[:3]
+    )
+
+
+def _is_cheapest(data: Data) -> tuple[bool, str]:
+    times = {name: data.at(_PARSL, name) for name in _CHANNELS}
+    text = ", ".join(f"{name} {time:,.0f} us" for name, time in times.items())
+    return min(times, key=lambda name: times[name]) == "socket to the manager", text

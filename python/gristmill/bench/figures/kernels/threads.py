@@ -1,0 +1,202 @@
+"""What threads do while tasks pass: profiles of whole runs."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gristmill._profile import kernel
+from gristmill._profile.categories import CATEGORIES
+from gristmill.bench.figures.data import Data
+from gristmill.bench.figures.figure import Figure, Relation
+from gristmill.bench.figures.kernels.dispatch import EACH, HTEX, ONE, OURS, over
+from gristmill.bench.figures.rates import bare
+from gristmill.bench.figures.relations import every
+from gristmill.bench.figures.session import Case, Sample, Session, Tables
+
+#: Tasks of a profiled run: some seconds of each engine, as a profile needs looks.
+_TASKS, _TASKS_OF_OURS = 4_000, 200_000
+#: The threads that tasks pass, by process and the beginning of the thread's name, in their order.
+_PASSED = {
+    "Parsl": (
+        ("program", "MainThread", "program"),
+        ("program", "Task-Launch", "kernel, launches"),
+        ("program", "HTEX-Result", "executor, results"),
+        ("HTEX interchange", "MainThread", "interchange"),
+        ("HTEX manager", "Interchange-Comm", "manager, tasks"),
+        ("HTEX manager", "Result-Shovel", "manager, results"),
+        ("HTEX worker", "MainThread", "worker"),
+    ),
+    "Gristmill": (
+        ("program", "MainThread", "program"),
+        ("program", "gristmill-atten", "attendant"),
+        ("worker", "MainThread", "worker"),
+    ),
+}
+_COMMUNICATION = ("poll", "receive", "send", "queue")
+#: What a thread sleeps in, as the kernel says, and what it is called here.
+_STATES = {"receive": "reads", "semaphore": "semaphore", "poll": "polls"}
+
+
+class Threads(Figure):
+    """Where the time of each thread goes that a task passes, in ten categories, as ``gristmill profile`` sees it
+    while two workers run tasks that do nothing. The thesis has 10,000 tasks and 192 workers in 24 managers, and an
+    interchange of three threads; Parsl's has one by now. With Parsl the program is another thread than the one that
+    launches, and which is idle while the engine starts and ends: its shares are of a longer time than those of the
+    thesis. What a worker of HTEX waits for at its queue is there as *queue*, be it the semaphore or the pipe, which
+    stacks of Python do not tell apart: see the next profile.
+    """
+
+    key = "thesis-2.2"
+    source = "Thesis, figure 2.2"
+    title = "Where the time of threads goes"
+    across = "thread"
+    upward = "% of its time"
+    form = "shares"
+    relations = (
+        Relation(
+            "communication takes most of the time of interchange, manager and worker",
+            lambda data: _communicates(
+                data,
+                ("Parsl: interchange", "Parsl: manager, tasks", "Parsl: worker"),
+            ),
+        ),
+        Relation(
+            "the interchange polls for most of its time",
+            lambda data: _share(data, "poll", "Parsl: interchange", 50),
+        ),
+        Relation(
+            "the manager's thread for tasks polls for 90 % of its time",
+            lambda data: _share(data, "poll", "Parsl: manager, tasks", 80),
+        ),
+        Relation(
+            "operations of Parsl are a fifth of the time of the thread that launches",
+            lambda data: _share(data, "engine", "Parsl: kernel, launches", 10, 40),
+        ),
+    )
+
+    def measure(self, session: Session) -> Data:
+        """A profile of each engine."""
+        runs = {"Parsl": over(HTEX, 2, _TASKS)}
+        app = {"name": "synthetic", "tasks": _TASKS_OF_OURS}
+        runs["Gristmill"] = bare(app, "gristmill", 2)
+        cases = [
+            Case(name, "profile", partial(_categories, name, session, tables))
+            for name, tables in runs.items()
+        ]
+        return session.turns(self.empty(), cases)
+
+
+class Waits(Figure):
+    """What workers sleep in, as the kernel of the system says, which knows a semaphore from a pipe: of
+    processes that Parsl's kernel reaches directly over one queue, or over one each; and of Gristmill, whose workers
+    poll their ring before they sleep at its bell. One direct worker is what the right half of figure 2.4 has, four are
+    those of 2.6; the thesis has hundreds. Shares are of the time that they sleep: running, they mostly start and
+    import.
+    """
+
+    key = "thesis-2.6"
+    source = "Thesis, figures 2.4, right, and 2.6"
+    title = "What workers wait for"
+    across = "workers"
+    upward = "% of the time that they sleep"
+    form = "shares"
+    relations = (
+        Relation(
+            "with one worker the semaphore is not waited for",
+            lambda data: _most(data, "semaphore", f"1, {ONE}", 5),
+        ),
+        Relation(
+            "workers of one queue wait most at its semaphore",
+            lambda data: _above(data, "semaphore", "reads", f"4, {ONE}"),
+        ),
+        Relation(
+            "with a queue each they read in the time that they waited at the semaphore",
+            every(
+                lambda data: _above(data, "reads", "semaphore", f"4, {EACH}"),
+                lambda data: _more_reading(data),
+            ),
+        ),
+    )
+
+    def measure(self, session: Session) -> Data:
+        """A profile of each way."""
+        cases = []
+        for workers, series in ((1, ONE), (4, ONE), (4, EACH), (4, OURS)):
+            at = f"{workers}, {series}"
+            tables = over(series, workers, _TASKS)
+            cases.append(Case(at, at, partial(_states, at, session, tables)))
+        return session.turns(self.empty(), cases)
+
+
+def _rows(session: Session, tables: Tables) -> list[dict[str, Any]]:
+    """The threads of a run that is profiled."""
+    folder: Path = session.run(tables | {"run": {"profile": True}})
+    found = json.loads((folder / "profile" / "profile.json").read_text(encoding="utf-8"))
+    rows: list[dict[str, Any]] = found["rows"]
+    return rows
+
+
+def _categories(engine: str, session: Session, tables: Tables) -> list[Sample]:
+    return by_category(engine, _rows(session, tables))
+
+
+def _states(at: str, session: Session, tables: Tables) -> list[Sample]:
+    return by_state(at, _rows(session, tables))
+
+
+def by_category(engine: str, rows: list[dict[str, Any]]) -> list[Sample]:
+    """Percentages of the threads that tasks pass; all categories, also those without time."""
+    samples = []
+    for process, thread, called in _PASSED[engine]:
+        of = [one for one in rows if one["process"] == process and one["thread"].startswith(thread)]
+        looks = sum(one["looks"] for one in of)
+        for category in CATEGORIES if looks else ():
+            count = sum(one["categories"].get(category, 0) for one in of)
+            samples.append(Sample(category, f"{engine}: {called}", 100 * count / looks))
+    return samples
+
+
+def by_state(at: str, rows: list[dict[str, Any]]) -> list[Sample]:
+    """Percentages of looks at the main threads of workers that found them asleep."""
+    roles = ("direct worker", "worker")
+    of = [
+        one["states"] for one in rows if one["process"] in roles and one["thread"] == "MainThread"
+    ]
+    looks = sum(count for one in of for state, count in one.items() if state != kernel.RUNS)
+    if not looks:
+        return []
+    shares = {
+        called: 100 * sum(one.get(state, 0) for one in of) / looks
+        for state, called in _STATES.items()
+    }
+    shares["else"] = max(0.0, 100 - sum(shares.values()))
+    return [Sample(called, at, share) for called, share in shares.items()]
+
+
+def _communicates(data: Data, threads: tuple[str, ...]) -> tuple[bool, str]:
+    shares = {one: sum(data.at(name, one) for name in _COMMUNICATION) for one in threads}
+    return min(shares.values()) > 50, ", ".join(f"{at} {one:.0f} %" for at, one in shares.items())
+
+
+def _share(
+    data: Data, series: str, place: str, least: float, most: float = 100
+) -> tuple[bool, str]:
+    share = data.at(series, place)
+    return least <= share <= most, f"{share:.0f} %"
+
+
+def _most(data: Data, series: str, place: str, most: float) -> tuple[bool, str]:
+    return _share(data, series, place, 0, most)
+
+
+def _above(data: Data, one: str, other: str, place: str) -> tuple[bool, str]:
+    more, less = data.at(one, place), data.at(other, place)
+    return more > less, f"{more:.0f} % and {less:.0f} %"
+
+
+def _more_reading(data: Data) -> tuple[bool, str]:
+    each, one = (data.at("reads", f"4, {name}") for name in (EACH, ONE))
+    return each > one, f"{each:.0f} % in place of {one:.0f} %"

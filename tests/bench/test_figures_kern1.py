@@ -1,0 +1,250 @@
+"""Figures of how tasks are sent, what logs cost and what tasks leave: their relations, and what they are measured with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gristmill.bench import config, plugins, run
+from gristmill.bench.apps.held import Held
+from gristmill.bench.borders import notes
+from gristmill.bench.borders.hops import OF_HTEX, OF_OURS, of_borders
+from gristmill.bench.engine import Engine
+from gristmill.bench.errors import BenchError, WrongResult
+from gristmill.bench.executors.ours import Gristmill
+from gristmill.bench.figures.data import Data
+from gristmill.bench.figures.figure import Figure, Sweep
+from gristmill.bench.figures.kernels import FIGURES, dispatch, logs, objects, pipeline, threads
+from gristmill.bench.plugins import find
+
+needs_parsl = pytest.mark.skipif(
+    find("executor", "parsl").missing() is not None, reason="pip install parsl"
+)
+
+
+@needs_parsl
+@pytest.mark.parametrize(
+    "kind",
+    [
+        dispatch.Direct,
+        dispatch.Queues,
+        logs.Logs,
+        objects.Objects,
+        objects.Collector,
+        pipeline.Pipeline,
+        pipeline.Times,
+    ],
+)
+def test_what_is_run_is_valid_and_a_figure_of_the_page(kind: type[Sweep]) -> None:
+    assert kind in {type(one) for one in FIGURES}
+    for point in kind().points():
+        config.resolve(point.tables)
+
+
+def held(figure: Figure, cells: dict[str, dict[Any, float]]) -> list[bool]:
+    """Which relations hold, from the first, of medians by series and place; those of what is not there are left out."""
+    data = Data(figure.key, figure.across, figure.upward)
+    for series, values in cells.items():
+        for place, value in values.items():
+            data.add(series, place, value)
+    found = []
+    for relation in figure.relations:
+        try:
+            found.append(relation.check(data)[0])
+        except LookupError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize(
+    ("htex", "direct", "expected"),
+    [
+        ({1: 1_000, 4: 1_200}, {1: 1_100, 4: 1_000}, True),
+        ({1: 900, 4: 1e4}, {1: 800, 4: 1e5}, False),
+    ],
+)
+def test_direct_dispatch_beside_an_interchange(htex: Any, direct: Any, expected: bool) -> None:
+    cells = {dispatch.HTEX: htex, dispatch.ONE: direct}
+    assert held(dispatch.Direct(), cells) == [expected] * 3
+
+
+@pytest.mark.parametrize(
+    ("one", "each", "expected"),
+    [
+        ({1: 1_000, 4: 1_200}, {1: 900, 4: 1_000}, True),
+        ({1: 900, 4: 1e4}, {1: 2_000, 4: 1e5}, False),
+    ],
+)
+def test_one_queue_beside_a_queue_each(one: Any, each: Any, expected: bool) -> None:
+    cells = {dispatch.ONE: one, dispatch.EACH: each}
+    assert held(dispatch.Queues(), cells) == [expected] * 3
+
+
+@pytest.mark.parametrize(("parsl", "ours", "expected"), [(36, 1, True), (12, 10, False)])
+def test_objects_of_kernels(parsl: float, ours: float, expected: bool) -> None:
+    at = {500: 500.0, 2_000: 2_000.0 if expected else 6_000.0}
+    cells = {
+        "Parsl": {tasks: count * parsl for tasks, count in at.items()},
+        "Gristmill's kernel": {tasks: count * ours for tasks, count in at.items()},
+    }
+    assert held(objects.Objects(), cells) == [expected] * 3
+
+
+@pytest.mark.parametrize(("gain", "expected"), [(1.5, True), (0.9, False)])
+def test_gains_without_the_collector(gain: float, expected: bool) -> None:
+    cells = {
+        "Parsl": {500: 1_000.0, 2_000: 1_000.0},
+        "Parsl, no collector": {500: 1_000.0, 2_000: 1_000.0 * gain},
+        "Gristmill's kernel": {2_000: 1_000.0},
+        "Gristmill's kernel, no collector": {2_000: 1_000.0},
+    }
+    assert held(objects.Collector(), cells) == [expected] * 3
+
+
+@pytest.mark.parametrize(("off", "expected"), [(4_000, True), (900, False)])
+def test_rates_without_logs(off: float, expected: bool) -> None:
+    on, without = "log or records written", "nothing written"
+    cells = {
+        "Parsl": {on: 1_200.0, without: off},
+        "Gristmill's kernel": {on: 1_000.0, without: 1_000.0 if expected else 2_000.0},
+        "Gristmill's executor": {on: 50_000.0 if expected else 1.0},
+    }
+    assert held(logs.Logs(), cells) == [expected] * 4
+
+
+def test_objects_that_tasks_leave_are_counted(tmp_path: Path) -> None:
+    app, backend = Held(tasks=500), Gristmill(workers=1).open()
+    try:
+        backend.submit(abs, -1).result(60)
+        result = app.run(Engine(backend), tmp_path)
+    finally:
+        backend.shutdown()
+    assert app.check(result).endswith("for 500 tasks")
+    # A task is kept as one of the suite's, which has its future.
+    assert 0.9 < app.figures(result)["objects_per_task"] < 10
+    with pytest.raises(WrongResult):
+        app.check(result._replace(numbers=[0]))
+
+
+@pytest.mark.parametrize("collector", [True, False])
+def test_the_collector_of_the_program_can_be_left_out(
+    collector: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    note = f"Path({str(tmp_path / 'is_on')!r}).write_text(str(gc.isenabled()))"
+    (tmp_path / "sitecustomize.py").write_text(
+        "import atexit, gc, sys\nfrom pathlib import Path\n"
+        f"atexit.register(lambda: 'child.py' in sys.argv[0] and {note})\n"
+    )
+    options = {"folder": str(tmp_path), "collector": collector}
+    app = {"name": "held", "tasks": 3}
+    run.start(config.resolve({"app": app, "executor": {"name": "inline"}, "run": options}))
+    assert (tmp_path / "is_on").read_text() == str(collector)
+
+
+def test_threads_of_a_profile_are_shared_out_by_category() -> None:
+    data = Data("thesis-2.2", "thread", "%")
+    for sample in threads.by_category("Gristmill", PROFILE):
+        data.add(*sample)
+    assert data.places() == ["Gristmill: program", "Gristmill: worker"]
+    assert data.at("engine", "Gristmill: program") == 75
+    assert data.at("poll", "Gristmill: worker") == 100
+    assert len(data.series()) == 10
+
+
+def test_what_workers_sleep_in_is_what_the_system_says() -> None:
+    found = {one.series: one.value for one in threads.by_state("1, mine", PROFILE)}
+    assert found == {"reads": 25, "semaphore": 50, "polls": 0, "else": 25}
+
+
+#: Rows as those of a profile: a program with two threads that are one kind, and a worker.
+PROFILE: list[dict[str, Any]] = [
+    {
+        "process": process,
+        "thread": "MainThread",
+        "looks": 10,
+        "categories": categories,
+        "states": states,
+    }
+    for process, categories, states in (
+        ("program", {"engine": 10}, {"runs": 10}),
+        ("program", {"engine": 5, "poll": 5}, {"runs": 10}),
+        ("worker", {"poll": 10}, {"receive": 5, "semaphore": 10, "interpreter lock": 5, "runs": 9}),
+    )
+]
+
+
+@pytest.mark.parametrize(("reads", "expected"), [(90, True), (10, False)])
+def test_waits_of_workers(reads: float, expected: bool) -> None:
+    waits = 100.0 - reads
+    one, each = "4, direct, one queue", "4, direct, a queue each"
+    cells = {
+        "semaphore": {
+            "1, direct, one queue": waits / 10 if expected else 50.0,
+            one: reads,
+            each: waits,
+        },
+        "reads": {"1, direct, one queue": 50.0, one: waits, each: reads},
+    }
+    assert held(threads.Waits(), cells) == [expected] * 3
+
+
+@pytest.mark.parametrize(("queue", "expected"), [(1e5, True), (10.0, False)])
+def test_times_of_parsl(queue: float, expected: bool) -> None:
+    hops: dict[Any, float] = dict.fromkeys(OF_HTEX, 100.0)
+    hops |= {"interchange: queue": queue, "socket to the interchange": 200.0 if expected else 1.0}
+    hops["socket to the manager"] = 50.0 if expected else 300.0
+    cells = {"Parsl": hops, "Gristmill": dict.fromkeys(OF_OURS, 1.0 if expected else 1e6)}
+    assert held(pipeline.Times(), cells) == [expected] * 5
+    if not expected:
+        hops.pop("interchange: queue")
+        hops["elsewhere: queue"] = 1.0
+    assert held(pipeline.Pipeline(), cells) == [expected] * 2
+
+
+def test_hops_lie_between_borders_and_tasks_that_have_not_crossed_all_do_not_count(
+    tmp_path: Path,
+) -> None:
+    noted = notes.Notes(tmp_path)
+    for border, when in enumerate((1_000, 3_000, 8_000)):
+        noted.note(1, border, when)
+    noted.note(2, 0)
+    found = of_borders(list(notes.read(tmp_path).values()), ("first", "second"))
+    assert found == [("first", 2, 2, 1), ("second", 5, 5, 1)]
+    assert [one.tasks for one in of_borders([], ("first",))] == [0]
+
+
+def tagged(executor: str, tmp_path: Path) -> dict[str, float]:
+    """Runs some tasks; gives the median of each hop."""
+    options = {"folder": str(tmp_path), "tags": True, "warmup": 5, "timeout": 100}
+    app = {"name": "synthetic", "tasks": 20}
+    tables = {"app": app, "executor": {"name": executor}, "run": options}
+    found = run.summary(run.start(config.resolve(tables)))["hops"]
+    assert {one["tasks"] for one in found} == {20}
+    return {one["name"]: one["median_us"] for one in found}
+
+
+def test_tasks_of_ours_have_hops_by_their_tags(tmp_path: Path) -> None:
+    hops = tagged("gristmill", tmp_path)
+    assert tuple(hops) == OF_OURS
+    assert all(time >= 0 for time in hops.values())
+
+
+@needs_parsl
+@pytest.mark.slow
+def test_tasks_of_parsl_have_hops_in_all_processes_of_htex(tmp_path: Path) -> None:
+    hops = tagged("parsl", tmp_path)
+    assert tuple(hops) == OF_HTEX
+    assert all(time >= 0 for time in hops.values())
+
+
+@pytest.mark.parametrize(
+    ("executor", "fields"),
+    [("threads", {}), ("gristmill", {"batches": 5}), ("gristmill", {"nodes": 1})],
+)
+def test_hops_that_nobody_knows_are_refused(executor: str, fields: dict[str, Any]) -> None:
+    made: Any = plugins.make("executor", executor, fields)
+    with pytest.raises(BenchError, match=r"run\.tags: the borders"):
+        made.open_tagged()
