@@ -216,6 +216,16 @@ def test_hops_lie_between_borders_and_tasks_that_have_not_crossed_all_do_not_cou
     assert [one.tasks for one in of_borders([], ("first",))] == [0]
 
 
+@pytest.mark.parametrize("is_on", [True, False])
+def test_the_log_of_a_kernel_is_written_if_it_is_asked_for(is_on: bool) -> None:
+    made: Any = plugins.make("executor", "gristmill-parsl", {"logs": is_on})
+    opened = made.open()
+    try:
+        assert Path(opened.kernel.run_dir, "parsl.log").exists() is is_on
+    finally:
+        opened.shutdown()
+
+
 def tagged(executor: str, tmp_path: Path) -> dict[str, float]:
     """Runs some tasks; gives the median of each hop."""
     options = {"folder": str(tmp_path), "tags": True, "warmup": 5, "timeout": 100}

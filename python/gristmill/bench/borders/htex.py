@@ -6,6 +6,7 @@ which watch some of their methods and then run Parsl's own; workers unpack a tas
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -61,7 +62,7 @@ class TaggedKernel(Kernel):
             interchange_launch_cmd=[*command, f"{package}.interchange", folder],
         )
         made.launch_cmd = made.launch_cmd.replace(
-            _MANAGER, " ".join([*command, f"{package}.manager", folder]), 1
+            _MANAGER, shlex.join([*command, f"{package}.manager", folder]), 1
         )
         made.submit = self._noted(made.submit)
         made.submit_payload = _telling(made, f"{package}.worker.execute", folder)

@@ -90,11 +90,11 @@ class Threads(Figure):
 
 
 class Waits(Figure):
-    """What workers sleep in, as the kernel of the system says, which knows a semaphore from a pipe: of
-    processes that Parsl's kernel reaches directly over one queue, or over one each; and of Gristmill, whose workers
-    poll their ring before they sleep at its bell. One direct worker is what the right half of figure 2.4 has, four are
-    those of 2.6; the thesis has hundreds. Shares are of the time that they sleep: running, they mostly start and
-    import.
+    """What workers sleep in, as the kernel of the system says, which knows a semaphore from a pipe: of processes that
+    Parsl's kernel reaches directly over one queue, or over one each; and of Gristmill, whose workers poll their ring
+    before they sleep at its bell, which counts as a semaphore. One direct worker is what the right half of figure 2.4
+    has, four are those of 2.6; the thesis has hundreds. Shares are of the time that they sleep: running, they mostly
+    start and import.
     """
 
     key = "thesis-2.6"
