@@ -61,6 +61,7 @@ class DirectExecutor(ParslExecutor):
         ]
         for worker in self._workers:
             worker.start()
+        self._stopped, self._stop = context.Pipe(duplex=False)
         self._reader = Thread(target=self._read, name="direct-results", daemon=True)
         self._reader.start()
 
@@ -98,8 +99,9 @@ class DirectExecutor(ParslExecutor):
             if worker.is_alive():
                 worker.kill()
                 worker.join()
-        self._results.put(None)
-        self._reader.join()
+        # Not by a message in the queue: a worker that was killed may hold what guards that.
+        self._stop.close()
+        self._reader.join(_GRACE_S)
         for queue in (*self._task_queues, self._results):
             # Nobody reads what is left in it.
             queue.cancel_join_thread()
@@ -111,14 +113,14 @@ class DirectExecutor(ParslExecutor):
         # The public methods of a queue cannot wait for it and for processes together.
         incoming: Any = self._results._reader  # type: ignore[attr-defined]
         while True:
-            if incoming not in wait([incoming, *ends]):
+            ready = wait([incoming, self._stopped, *ends])
+            if self._stopped in ready:
+                return
+            if incoming not in ready:
                 self._end(WorkerGone("a worker has ended, and with it all tasks"))
                 ends = []
                 continue
-            message = self._results.get()
-            if message is None:
-                return
-            number, is_error, packed = loads(message)
+            number, is_error, packed = loads(self._results.get())
             future = self._tasks.pop(number, None)
             if future is None:
                 continue
