@@ -16,7 +16,7 @@ from gristmill.bench.errors import BenchError, WrongResult
 from gristmill.bench.executors.ours import Gristmill
 from gristmill.bench.figures.data import Data
 from gristmill.bench.figures.figure import Figure, Sweep
-from gristmill.bench.figures.kernels import FIGURES, dispatch, logs, objects, pipeline, threads
+from gristmill.bench.figures.kernels import FIGURES, logs, objects, pipeline, queues, threads
 from gristmill.bench.plugins import find
 
 needs_parsl = pytest.mark.skipif(
@@ -28,8 +28,8 @@ needs_parsl = pytest.mark.skipif(
 @pytest.mark.parametrize(
     "kind",
     [
-        dispatch.Direct,
-        dispatch.Queues,
+        queues.Direct,
+        queues.Queues,
         logs.Logs,
         objects.Objects,
         objects.Collector,
@@ -66,8 +66,8 @@ def held(figure: Figure, cells: dict[str, dict[Any, float]]) -> list[bool]:
     ],
 )
 def test_direct_dispatch_beside_an_interchange(htex: Any, direct: Any, expected: bool) -> None:
-    cells = {dispatch.HTEX: htex, dispatch.ONE: direct}
-    assert held(dispatch.Direct(), cells) == [expected] * 3
+    cells = {queues.HTEX: htex, queues.ONE: direct}
+    assert held(queues.Direct(), cells) == [expected] * 3
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_direct_dispatch_beside_an_interchange(htex: Any, direct: Any, expected:
     ],
 )
 def test_one_queue_beside_a_queue_each(one: Any, each: Any, expected: bool) -> None:
-    cells = {dispatch.ONE: one, dispatch.EACH: each}
-    assert held(dispatch.Queues(), cells) == [expected] * 3
+    cells = {queues.ONE: one, queues.EACH: each}
+    assert held(queues.Queues(), cells) == [expected] * 3
 
 
 @pytest.mark.parametrize(("parsl", "ours", "expected"), [(36, 1, True), (12, 10, False)])

@@ -11,7 +11,7 @@ from gristmill._profile import kernel
 from gristmill._profile.categories import CATEGORIES
 from gristmill.bench.figures.data import Data
 from gristmill.bench.figures.figure import Figure, Relation
-from gristmill.bench.figures.kernels.dispatch import EACH, HTEX, ONE, OURS, over
+from gristmill.bench.figures.kernels.queues import EACH, HTEX, ONE, OURS, over
 from gristmill.bench.figures.rates import bare
 from gristmill.bench.figures.relations import every
 from gristmill.bench.figures.session import Case, Sample, Session, Tables
