@@ -201,7 +201,7 @@ def test_modes_that_make_no_sense_are_refused(name: str, fields: Any, says: str)
     ("name", "fields", "says"),
     [
         ("parsl", {"workers": 4, "nodes": 3}, "4 workers cannot be shared equally by 3 nodes"),
-        ("parsl", {"executor": "threads", "nodes": 1}, "threads are on no nodes"),
+        ("parsl", {"executor": "threads", "nodes": 1}, "executor threads has no nodes"),
         ("gristmill-parsl", {"executor": "htex", "start": "spawn"}, "start are for our executor"),
         (
             "gristmill-parsl",

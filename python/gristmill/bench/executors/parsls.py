@@ -56,7 +56,7 @@ class Parsl(ExecutorPlugin):
     @model_validator(mode="after")
     def _make_sense(self) -> Parsl:
         if self.nodes and self.executor != "htex":
-            raise ValueError(f"{self.executor} is on no nodes: nodes are of htex")
+            raise ValueError(f"executor {self.executor} has no nodes: they are of htex")
         if self.queues != "one" and self.executor != "direct":
             raise ValueError(f"the workers of {self.executor} share a queue: executor direct")
         workers_of_each(self.workers, self.nodes)
