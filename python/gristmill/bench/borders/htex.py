@@ -15,7 +15,7 @@ from typing import Any
 
 from gristmill.bench.borders import notes
 from gristmill.bench.borders.hops import OF_HTEX, Border, Hop, of_borders
-from gristmill.bench.executors.parsls import Kernel, htex
+from gristmill.bench.executors.parsl_kernels import Kernel, htex
 from gristmill.bench.interfaces import Future
 
 #: What HTEX starts its managers with, after the word for the program: see ``parsl.executors``.

@@ -19,7 +19,7 @@ from threading import Lock, Thread
 from typing import Any
 
 from gristmill.bench.executors.direct_worker import run_tasks
-from gristmill.bench.executors.parsls import Queues
+from gristmill.bench.executors.parsl_kernels import Queues
 from gristmill.parsl.executors.base import ParslExecutor
 
 #: Seconds that workers have to end when they are told to.
