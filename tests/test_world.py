@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import locale
 import logging
 import os
@@ -22,7 +21,7 @@ import gristmill
 from gristmill import Executor
 
 import calls
-from stage import Gate, Script, descent, keepers, lives
+from stage import Gate, Script, descent, lives
 
 MakeExecutor = Callable[..., Executor]
 STARTS = ["fork", "spawn"]
@@ -321,31 +320,37 @@ def test_several_executors_in_one_process(make_executor: MakeExecutor) -> None:
     assert sum(future.result() for future in many) == 3 * 499 * 250
 
 
-def test_executors_come_and_go_without_a_trace(make_executor: MakeExecutor) -> None:
-    def use() -> None:
-        with Executor(1) as executor:
-            assert executor.submit(calls.same, 1).result() == 1
+def test_executors_come_and_go_without_a_trace(script: Script) -> None:
+    """In a process of its own: threads of earlier executors end there when they like."""
+    printed = script.run(
+        """
+        import gc, os, threading
+        import calls
+        from gristmill import Executor
+        from stage import keepers
 
-    def count(folder: str) -> int:
-        return len(os.listdir(f"/proc/self/{folder}"))
+        def count(folder):
+            return len(os.listdir(f"/proc/self/{folder}"))
 
-    def settle() -> None:
-        """The engine's own threads hold its descriptors, and end soon after the shutdown."""
-        gc.collect()
-        while count("task") > tasks:
-            os.sched_yield()
+        def use(times):
+            for _ in range(times):
+                with Executor(1) as executor:
+                    assert executor.submit(calls.same, 1).result() == 1
+            gc.collect()
+            # The engine's own threads hold its descriptors, and end soon after the shutdown.
+            while count("task") > alone:
+                os.sched_yield()
+            return threading.active_count(), keepers(), count("fd")
 
-    tasks = count("task")
-    use()
-    settle()
-    threads, descriptors = threading.active_count(), count("fd")
-    before = keepers()
-    for _ in range(6):
-        use()
-    settle()
-    assert threading.active_count() == threads
-    assert count("fd") <= descriptors
-    assert keepers() == before
+        alone = count("task")
+        *others, descriptors = use(1)
+        *others_later, descriptors_later = use(6)
+        assert others_later == others
+        assert descriptors_later <= descriptors
+        print("no trace")
+        """
+    )
+    assert printed == "no trace\n"
 
 
 @pytest.mark.interpreter
