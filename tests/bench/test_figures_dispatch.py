@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 from gristmill.bench import config, plugins, run
 from gristmill.bench.apps.held import Held
 from gristmill.bench.borders import notes
-from gristmill.bench.borders.hops import OF_HTEX, OF_OURS, of_borders
+from gristmill.bench.borders.hops import OF_HTEX, OF_OURS, OF_POOLS, of_borders
 from gristmill.bench.engine import Engine
 from gristmill.bench.errors import BenchError, WrongResult
 from gristmill.bench.executors.ours import Gristmill
@@ -21,6 +23,9 @@ from gristmill.bench.plugins import find
 
 needs_parsl = pytest.mark.skipif(
     find("executor", "parsl").missing() is not None, reason="pip install parsl"
+)
+needs_loky = pytest.mark.skipif(
+    find("executor", "loky").missing() is not None, reason="pip install loky"
 )
 
 
@@ -196,8 +201,12 @@ def test_times_of_parsl(queue: float, expected: bool) -> None:
     hops: dict[Any, float] = dict.fromkeys(OF_HTEX, 100.0)
     hops |= {"interchange: queue": queue, "socket to the interchange": 200.0 if expected else 1.0}
     hops["socket to the manager"] = 50.0 if expected else 300.0
-    cells = {"Parsl": hops, "Gristmill": dict.fromkeys(OF_OURS, 1.0 if expected else 1e6)}
-    assert held(pipeline.Times(), cells) == [expected] * 5
+    cells = {
+        "Parsl": hops,
+        "loky": dict.fromkeys(OF_POOLS, 100.0),
+        "Gristmill": dict.fromkeys(OF_OURS, 1.0 if expected else 1e6),
+    }
+    assert held(pipeline.Times(), cells) == [expected] * 6
     if not expected:
         hops.pop("interchange: queue")
         hops["elsewhere: queue"] = 1.0
@@ -214,6 +223,33 @@ def test_hops_lie_between_borders_and_tasks_that_have_not_crossed_all_do_not_cou
     found = of_borders(list(notes.read(tmp_path).values()), ("first", "second"))
     assert found == [("first", 2, 2, 1), ("second", 5, 5, 1)]
     assert [one.tasks for one in of_borders([], ("first",))] == [0]
+
+
+@pytest.mark.parametrize("name", ["processes", pytest.param("loky", marks=needs_loky)])
+def test_tasks_of_a_pool_are_noted_on_their_way_and_back(name: str) -> None:
+    plugin: Any = plugins.make("executor", name, {"workers": 1})
+    pool = plugin.open_tagged()
+    try:
+        assert pool.submit(abs, -1).result(60) == 1
+        pool.begin()
+        first = pool.submit(operator.add, 1, 2)
+        assert pool.submit(operator.mul, first, first).result(60) == 9
+        with pytest.raises(ZeroDivisionError):
+            pool.submit(operator.truediv, 1, 0).result(60)
+        # Futures wake who waits for them before they call what notes their end.
+        while any(hop.tasks < 3 for hop in pool.hops()):
+            os.sched_yield()
+        found = pool.hops()
+        assert [hop.name for hop in found] == list(OF_POOLS)
+        assert all(hop.tasks == 3 and hop.mean_us > 0 for hop in found)
+    finally:
+        pool.shutdown()
+
+
+def test_a_pool_in_groups_notes_no_tasks() -> None:
+    plugin: Any = plugins.make("executor", "processes", {"groups": [{"name": "all"}]})
+    with pytest.raises(BenchError, match="borders"):
+        plugin.open_tagged()
 
 
 @pytest.mark.parametrize("is_on", [True, False])

@@ -48,6 +48,14 @@ OF_HTEX = (
     "interchange to executor",
     "kernel: completes",
 )
+#: The same of a pool of ``concurrent.futures``, or loky's.
+OF_POOLS = (
+    "client: waits for a place",
+    "queue to a worker",
+    "worker: function",
+    "queue back to the client",
+    "client: completes",
+)
 #: The same of ours.
 OF_OURS = tuple(name for _, _, name in COMPONENTS)
 

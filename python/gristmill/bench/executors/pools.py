@@ -8,6 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from typing import Any, ClassVar, Literal
 
+from gristmill.bench.borders.hops import TaggedBackend
+from gristmill.bench.borders.pools import TaggedPool
 from gristmill.bench.dependencies import AfterParents
 from gristmill.bench.executors.groups import GroupedExecutor, Initializer
 from gristmill.bench.interfaces import Backend
@@ -23,10 +25,15 @@ class Processes(GroupedExecutor):
 
     def start_workers(self, initializer: Initializer | None) -> Backend:
         """Its processes start with its first tasks."""
+        return AfterParents(self._pool(initializer))
+
+    def open_tagged(self) -> TaggedBackend:
+        """Its tasks are noted in the program and in its processes; those of groups are not looked at."""
+        return super().open_tagged() if self.groups else TaggedPool(self._pool(None))
+
+    def _pool(self, initializer: Initializer | None) -> ProcessPoolExecutor:
         context = multiprocessing.get_context(self.start)
-        return AfterParents(
-            ProcessPoolExecutor(self.workers, mp_context=context, initializer=initializer)
-        )
+        return ProcessPoolExecutor(self.workers, mp_context=context, initializer=initializer)
 
 
 class Pool(GroupedExecutor):
@@ -67,5 +74,13 @@ class Loky(GroupedExecutor):
 
     def start_workers(self, initializer: Initializer | None) -> Backend:
         """Its processes start with its first tasks."""
-        loky = importlib.import_module("loky")
-        return AfterParents(loky.ProcessPoolExecutor(self.workers, initializer=initializer))
+        return AfterParents(self._pool(initializer))
+
+    def open_tagged(self) -> TaggedBackend:
+        """Its tasks are noted in the program and in its processes; those of groups are not looked at."""
+        return super().open_tagged() if self.groups else TaggedPool(self._pool(None))
+
+    def _pool(self, initializer: Initializer | None) -> Any:
+        return importlib.import_module("loky").ProcessPoolExecutor(
+            self.workers, initializer=initializer
+        )

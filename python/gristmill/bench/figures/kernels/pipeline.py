@@ -10,8 +10,8 @@ from gristmill.bench.figures.figure import Relation, Sweep
 from gristmill.bench.figures.rates import bare
 from gristmill.bench.figures.session import Point, Sample, Summary
 
-_PARSL, _OURS = "Parsl", "Gristmill"
-_EXECUTORS = {_PARSL: "parsl", _OURS: "gristmill"}
+_PARSL, _LOKY, _OURS = "Parsl", "loky", "Gristmill"
+_EXECUTORS = {_PARSL: "parsl", _LOKY: "loky", _OURS: "gristmill"}
 #: Channels of Parsl between processes or threads, on the way to a worker.
 _CHANNELS = (
     "socket to the interchange",
@@ -22,7 +22,7 @@ _CHANNELS = (
 
 
 class _Tagged(Sweep):
-    """Hops of tasks that do nothing, on two workers; of Parsl those of HTEX, by notes in all of its processes."""
+    """Hops of tasks that do nothing, on two workers; of peers by notes in all of their processes."""
 
     tasks: ClassVar[dict[str, int]]
     in_flight: ClassVar[int | None] = None
@@ -31,11 +31,12 @@ class _Tagged(Sweep):
 
     def points(self) -> Iterator[Point]:
         """Each engine, whose hops are the places."""
-        for series, name in _EXECUTORS.items():
-            app: dict[str, object] = {"name": "synthetic", "tasks": self.tasks[series]}
+        for series, tasks in self.tasks.items():
+            app: dict[str, object] = {"name": "synthetic", "tasks": tasks}
             if self.in_flight is not None:
                 app["in_flight"] = self.in_flight
-            yield Point(series, "hops", bare(app, name, 2) | {"run": {"tags": True}})
+            tables = bare(app, _EXECUTORS[series], 2)
+            yield Point(series, "hops", tables | {"run": {"tags": True}})
 
 
 class Pipeline(_Tagged):
@@ -74,14 +75,14 @@ class Times(_Tagged):
     on; they are one by now, and the queue is a list of that. Its kernel launches tasks in a thread of its own by now,
     and tasks wait for that as well: it is the kernel's time here, which it was not there. A note costs 0.3
     microseconds, and a task of Parsl has fourteen. Tasks of Gristmill wait in the client, as only so many are in a
-    ring as a worker runs in a moment.
+    ring as a worker runs in a moment; and so do those of loky, which has one more task in its queue than workers.
     """
 
     key = "thesis-2.3"
     source = "Thesis, figure 2.3"
     title = "Average time of tasks, by where they are"
     form = "bars"
-    tasks: ClassVar[dict[str, int]] = {_PARSL: 1_000, _OURS: 10_000}
+    tasks: ClassVar[dict[str, int]] = {_PARSL: 1_000, _LOKY: 10_000, _OURS: 10_000}
     relations = (
         Relation(
             "tasks are ten times as long in the interchange as in any other component",
@@ -103,6 +104,10 @@ class Times(_Tagged):
             "a task of Gristmill is done sooner, though ten times as many wait",
             lambda data: _whole(data, 1),
         ),
+        Relation(
+            "a task of loky is ten times as long under way, or more",
+            lambda data: _whole(data, 10, _LOKY),
+        ),
     )
 
     def samples(self, summary: Summary, point: Point) -> Iterable[Sample]:
@@ -117,10 +122,10 @@ def _passes(data: Data, components: tuple[str, ...]) -> tuple[bool, str]:
     return seen == components, ", ".join(seen)
 
 
-def _whole(data: Data, times: float) -> tuple[bool, str]:
-    """Whether all hops of Parsl together take so many times those of ours."""
-    parsl, ours = (sum(one.value for one in data.of(name).values()) for name in (_PARSL, _OURS))
-    return parsl >= times * ours, f"{parsl:,.0f} us and {ours:,.0f} us"
+def _whole(data: Data, times: float, name: str = _PARSL) -> tuple[bool, str]:
+    """Whether all hops of another one together take so many times those of ours."""
+    other, ours = (sum(one.value for one in data.of(one_of).values()) for one_of in (name, _OURS))
+    return other >= times * ours, f"{other:,.0f} us and {ours:,.0f} us"
 
 
 def _components(data: Data) -> dict[str, float]:

@@ -1,0 +1,94 @@
+"""Pools of ``concurrent.futures``, the standard library's and loky's, with notes in program and workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from gristmill.bench.borders import notes, worker
+from gristmill.bench.borders.hops import OF_POOLS, Hop, of_borders
+from gristmill.bench.dependencies import AfterParents
+from gristmill.bench.executors.base import scratch
+from gristmill.bench.interfaces import Future
+
+
+class Border(IntEnum):
+    """What a task of a pool crosses, in order: the third and the fourth are the worker's."""
+
+    SUBMITTED = 0
+    QUEUED = 1
+    STARTED = worker.POOL_STARTED
+    ENDED = worker.POOL_ENDED
+    COLLECTED = 4
+    DONE = 5
+
+
+class TaggedPool:
+    """A pool whose tasks are noted. Nothing of it is changed but two methods of its objects, which note and go on.
+
+    :param pool: of ``concurrent.futures``, or loky's, which is built alike.
+    """
+
+    def __init__(self, pool: Any) -> None:
+        self._scratch = scratch()
+        self._notes = notes.Notes(Path(self._scratch.name))
+        self._numbers = count(1)
+        #: The last task of those that are forgotten, and the last one.
+        self._forgotten = self._last = 0
+        #: The suite's number of each of the pool's tasks, by that of the pool.
+        self._tasks: dict[int, int] = {}
+        self._pool = pool
+        self._backend = AfterParents(pool)
+        self._put = pool._call_queue.put
+        pool._call_queue.put = self._note_and_put
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
+        """Submits a call."""
+        number = self._last = next(self._numbers)
+        self._notes.note(number, Border.SUBMITTED)
+        place = self._scratch.name
+        future: Any = self._backend.submit(worker.call, place, number, function, *args, **kwargs)
+        future.add_done_callback(lambda _: self._notes.note(number, Border.DONE))
+        self._watch()
+        return future  # type: ignore[no-any-return]
+
+    def begin(self) -> None:
+        """Forgets all tasks before."""
+        self._forgotten = self._last
+
+    def hops(self) -> list[Hop]:
+        """Where the time of the others went that have ended."""
+        noted = notes.read(Path(self._scratch.name))
+        return of_borders(
+            [borders for number, borders in noted.items() if number > self._forgotten], OF_POOLS
+        )
+
+    def shutdown(self) -> None:
+        """Ends every process and thread of it."""
+        self._backend.shutdown()
+        self._scratch.cleanup()
+
+    def _note_and_put(self, item: Any, *args: Any, **kwargs: Any) -> None:
+        """The pool's own thread moves a task to the queue of its workers."""
+        if item is not None:  # which tells a worker to end
+            number = self._tasks[item.work_id] = item.args[1]
+            self._notes.note(number, Border.QUEUED)
+        self._put(item, *args, **kwargs)
+
+    def _watch(self) -> None:
+        """Has the pool's thread, which starts with its first task, note each result that it has read."""
+        thread = self._pool._executor_manager_thread
+        if thread is None or "process_result_item" in vars(thread):
+            return
+        process = thread.process_result_item
+
+        def note_and_process(item: Any) -> None:
+            number = self._tasks.pop(getattr(item, "work_id", -1), None)
+            if number is not None:
+                self._notes.note(number, Border.COLLECTED)
+            process(item)
+
+        thread.process_result_item = note_and_process
