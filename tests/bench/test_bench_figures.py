@@ -306,6 +306,18 @@ def test_a_diagram_has_a_box_for_each_component_and_arrows_between(tmp_path: Pat
         assert text in picture
 
 
+def test_a_histogram_has_how_often_each_value_came(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    data = Data("test", "of run times", "seconds")
+    data.add("slow", "calls", 1.0, 1.1, 90.0)
+    data.add("quick", "calls", 0.1, 0.1, 0.1)
+    data.add("quick", "mean", 0.1)
+    drawing.draw(data, "Run times", tmp_path / "times.svg", "histogram")
+    picture = (tmp_path / "times.svg").read_text()
+    for text in ("slow", "quick", ">calls<", ">seconds<", "Run times"):
+        assert text in picture
+
+
 def test_what_cannot_be_reproduced_is_said_at_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,7 +3,8 @@
 ``lines``: a curve for each series, or bars side by side if there is one place. ``bars``: the bars of all series side by
 side at each place. ``shares``: a bar for each place, of which each series has a part. ``graphs``: graphs of tasks.
 ``diagram``: what passes through components, a column for each series, whose places are in order: ``component: step`` is
-a line of a box, any other an arrow to the next box. ``table``: no picture.
+a line of a box, any other an arrow to the next box. ``histogram``: how often samples of each series at the first place
+have which value. ``table``: no picture.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from gristmill.bench.errors import BenchError
 from gristmill.bench.figures import diagrams, shapes
 from gristmill.bench.figures.data import Data, Place
 
-Form = Literal["lines", "bars", "shares", "graphs", "diagram", "table"]
+Form = Literal["lines", "bars", "shares", "graphs", "diagram", "histogram", "table"]
 
 _SIZE_IN = (7.0, 4.0)
 #: Of a bar with its name, and of a line of text or a place with bars side by side, if there are many, inches.
@@ -25,6 +26,8 @@ _BAR_IN, _LINE_IN = 0.22, 0.24
 #: So many times between the least and the most, and an axis is logarithmic.
 _WIDE = 20.0
 _MARKS = "osD^v<>PX*"
+#: Classes of a histogram.
+_CLASSES = 30
 
 
 def draw(data: Data, title: str, path: Path, form: Form = "lines") -> None:
@@ -73,6 +76,8 @@ def _draw(area: Any, data: Data, form: Form) -> None:
     places = data.places()
     if form == "shares":
         _shares(area, data, places)
+    elif form == "histogram":
+        _histogram(area, data, places[0])
     elif form == "bars" and len(places) > 1:
         _groups(area, data, places)
     elif len(places) == 1:
@@ -125,6 +130,25 @@ def _shares(area: Any, data: Data, places: list[Place]) -> None:
         ends = {place: ends[place] + part for place, part in zip(places, parts, strict=True)}
     area.invert_yaxis()
     area.set_xlabel(data.upward)
+    _legend(area)
+
+
+def _histogram(area: Any, data: Data, place: Place) -> None:
+    """How often samples at a place have which value."""
+    found = {cell.series: cell.samples for cell in data.cells if cell.at == place}
+    values = [sample for samples in found.values() for sample in samples]
+    least, most = min(values), max(values)
+    if _is_wide(values):
+        area.set_xscale("log")
+        edges = [least * (most / least) ** (at / _CLASSES) for at in range(_CLASSES + 1)]
+    else:
+        edges = [least + (most - least) * at / _CLASSES for at in range(_CLASSES + 1)]
+    # What is computed may be a little less than the most itself.
+    edges[-1] = most
+    for name, samples in found.items():
+        area.hist(samples, edges, histtype="stepfilled", alpha=0.6, label=name)
+    area.set_xlabel(data.upward)
+    area.set_ylabel(str(place))
     _legend(area)
 
 

@@ -79,7 +79,7 @@ class RunTimes(OfInference):
     title = "Run times of calls, by level of reuse"
     across = "of run times"
     upward = "seconds"
-    form = "table"
+    form = "histogram"
     relations = (
         Relation(
             "calls at L2 take less than two thirds of those at L1, on average",
@@ -110,4 +110,5 @@ class RunTimes(OfInference):
         with opened(name, resnet.opened, path, workers=_WORKERS) as level:
             inferred(level, _WORKERS, 1, _WORKERS)
             seconds = [one.seconds for one in inferred(level, _CALLS, _INFERENCES, _WORKERS)]
-        return [Sample(name, moment, of(seconds)) for moment, of in _MOMENTS.items()]
+        moments = [Sample(name, moment, of(seconds)) for moment, of in _MOMENTS.items()]
+        return [*(Sample(name, "calls", one) for one in seconds), *moments]
