@@ -29,6 +29,9 @@ from gristmill.bench.within import Source
 #: Calls of a batch: what the executor reads of a map at once.
 _BATCH_MAX = 16_384
 
+#: What workers find imported: the program that the suite runs, as those of the standard library's forkserver do.
+_PRELOAD = ("gristmill.bench.child",)
+
 
 class Gristmill(GroupedExecutor):
     """``gristmill.Executor``, with its defaults unless they are set."""
@@ -64,6 +67,7 @@ class Gristmill(GroupedExecutor):
             workers,
             initializer,
             start=self.start,
+            preload=_PRELOAD,
             spin_us=self.spin_us,
             threads_per_worker=self.threads,
             nodes=on.local(self.nodes, workers) if self.nodes else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -79,11 +80,12 @@ class Session:
     def turns(self, data: Data, cases: Sequence[Case]) -> Data:
         """Measures all cases, one after the other, and that as often as there are repetitions.
 
-        The rest of a series of which one fails, with a ``BenchError``, or does not end in the time of some runs, is
-        left out: that is noted.
+        Each turn has another order, which is drawn: what a case leaves behind does not always hit the same one. The
+        rest of a series of which one fails, with a ``BenchError``, or does not end in the time of some runs, is left
+        out: that is noted.
         """
         for turn in range(self.repeats):
-            for case in cases:
+            for case in _drawn(cases, turn):
                 if case.series in data.missing:
                     continue
                 self._say(f"{data.figure}: {case.series} at {case.at}, {turn + 1}/{self.repeats}")
@@ -125,3 +127,8 @@ class Session:
     @staticmethod
     def _say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
+
+
+def _drawn(cases: Sequence[Case], turn: int) -> list[Case]:
+    """The order of a turn: the first has that of the cases, so that series and places come as they are written."""
+    return random.Random(turn).sample(cases, len(cases)) if turn else list(cases)
