@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -31,6 +32,14 @@ def nodes(max_workers: int | None) -> dict[str, object]:
     if "GRISTMILL_TEST_NODES" not in os.environ:
         return {}
     return {"nodes": on.local(1, max_workers or 2)}
+
+
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Interrupts reach the test and what it starts, although a shell may have had the tests ignore them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

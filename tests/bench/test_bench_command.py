@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -84,15 +83,7 @@ if os.path.basename(os.environ["TMPDIR"]).startswith("gb-"):
 """
 
 
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Has what is started answer Ctrl-C, which whoever is in the background of a shell was told to ignore."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("interruptible")
+@pytest.mark.usefixtures("interrupts")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_command_that_is_ended_leaves_neither_processes_nor_temporary_files(
     number: signal.Signals, tmp_path: Path

@@ -306,6 +306,20 @@ def test_a_diagram_has_a_box_for_each_component_and_arrows_between(tmp_path: Pat
         assert text in picture
 
 
+def test_turns_have_the_same_cases_in_orders_that_are_drawn(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def case(number: int) -> Case:
+        return Case(
+            "ours", number, lambda: [Sample("ours", number, float(seen.append(number) or 1))]
+        )
+
+    data = Session(tmp_path, 2).turns(Data("test", "number", "times"), [*map(case, range(20))])
+    first, second = seen[:20], seen[20:]
+    assert first == list(range(20)) == sorted(second) != second
+    assert all(len(cell.samples) == 2 for cell in data.cells)
+
+
 def test_a_histogram_has_how_often_each_value_came(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     data = Data("test", "of run times", "seconds")

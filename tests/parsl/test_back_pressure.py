@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
 from concurrent.futures import wait
 from typing import Any
 
@@ -62,14 +61,6 @@ def test_there_are_never_more_tasks_than_the_limit(limited: Any) -> None:
     assert max(most) <= 3
     limited.wait_for_current_tasks()
     assert limited.task_count == 200
-
-
-@pytest.fixture
-def interrupts() -> Iterator[None]:
-    """Interrupts reach the test, although a shell may have had the tests ignore them."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("interrupts")
