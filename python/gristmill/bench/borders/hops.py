@@ -31,6 +31,17 @@ class Border(IntEnum):
     DONE = 14
 
 
+class PoolBorder(IntEnum):
+    """What a task of a pool crosses, in order."""
+
+    SUBMITTED = 0
+    QUEUED = 1
+    STARTED = 2
+    ENDED = 3
+    COLLECTED = 4
+    DONE = 5
+
+
 #: What lies before each border but the first. With a colon: within a component; without: on the way to another.
 OF_HTEX = (
     "kernel: takes, launches",

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import IntEnum
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from gristmill.bench.borders import notes, worker
-from gristmill.bench.borders.hops import OF_POOLS, Hop, of_borders
+from gristmill.bench.borders.hops import OF_POOLS, Hop, PoolBorder, of_borders
 from gristmill.bench.dependencies import AfterParents
 from gristmill.bench.executors.base import scratch
 from gristmill.bench.interfaces import Future
-
-
-class Border(IntEnum):
-    """What a task of a pool crosses, in order: the third and the fourth are the worker's."""
-
-    SUBMITTED = 0
-    QUEUED = 1
-    STARTED = worker.POOL_STARTED
-    ENDED = worker.POOL_ENDED
-    COLLECTED = 4
-    DONE = 5
 
 
 class TaggedPool:
@@ -48,10 +36,10 @@ class TaggedPool:
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
         """Submits a call."""
         number = self._last = next(self._numbers)
-        self._notes.note(number, Border.SUBMITTED)
+        self._notes.note(number, PoolBorder.SUBMITTED)
         place = self._scratch.name
         future: Any = self._backend.submit(worker.call, place, number, function, *args, **kwargs)
-        future.add_done_callback(lambda _: self._notes.note(number, Border.DONE))
+        future.add_done_callback(lambda _: self._notes.note(number, PoolBorder.DONE))
         self._watch()
         return future  # type: ignore[no-any-return]
 
@@ -75,7 +63,7 @@ class TaggedPool:
         """The pool's own thread moves a task to the queue of its workers."""
         if item is not None:  # which tells a worker to end
             number = self._tasks[item.work_id] = item.args[1]
-            self._notes.note(number, Border.QUEUED)
+            self._notes.note(number, PoolBorder.QUEUED)
         self._put(item, *args, **kwargs)
 
     def _watch(self) -> None:
@@ -88,7 +76,7 @@ class TaggedPool:
         def note_and_process(item: Any) -> None:
             number = self._tasks.pop(getattr(item, "work_id", -1), None)
             if number is not None:
-                self._notes.note(number, Border.COLLECTED)
+                self._notes.note(number, PoolBorder.COLLECTED)
             process(item)
 
         thread.process_result_item = note_and_process

@@ -8,34 +8,39 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gristmill.bench.borders.hops import Border
+from gristmill.bench.borders.hops import Border, PoolBorder
 from gristmill.bench.borders.notes import Notes
-
-#: The borders that a pool's worker notes.
-POOL_STARTED, POOL_ENDED = 2, 3
 
 
 def execute(buffer: bytes, folder: str, number: int) -> Any:
     """Runs a task as Parsl's own function does, and notes when it began and ended; raises what the task raises."""
-    run = _parsl_function()
-    notes = _notes(folder)
-    notes.note(number, Border.STARTED)
-    try:
-        return run(buffer)
-    finally:
-        notes.note(number, Border.ENDED)
+    return _between(folder, number, Border.STARTED, Border.ENDED, _parsl_function(), buffer)
 
 
 def call(
     folder: str, number: int, function: Callable[..., Any], /, *args: Any, **kwargs: Any
 ) -> Any:
-    """Calls a function, and notes when that began and ended; raises what it raises."""
+    """Calls a function in a pool's worker, and notes when that began and ended; raises what it raises."""
+    return _between(folder, number, PoolBorder.STARTED, PoolBorder.ENDED, function, *args, **kwargs)
+
+
+def _between(
+    folder: str,
+    number: int,
+    start: int,
+    end: int,
+    function: Callable[..., Any],
+    /,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    """Calls a function, and notes two borders of a task, before and after."""
     notes = _notes(folder)
-    notes.note(number, POOL_STARTED)
+    notes.note(number, start)
     try:
         return function(*args, **kwargs)
     finally:
-        notes.note(number, POOL_ENDED)
+        notes.note(number, end)
 
 
 @cache

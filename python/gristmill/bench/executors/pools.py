@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing
+from abc import abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from typing import Any, ClassVar, Literal
@@ -18,20 +19,29 @@ from gristmill.bench.interfaces import Backend
 Start = Literal["fork", "spawn", "forkserver"]
 
 
-class Processes(GroupedExecutor):
+class FuturesPool(GroupedExecutor):
+    """A pool of ``concurrent.futures``, or one that is built alike."""
+
+    @abstractmethod
+    def pool(self, initializer: Initializer | None) -> Any:
+        """The pool, whose processes start with its first tasks."""
+
+    def start_workers(self, initializer: Initializer | None) -> Backend:
+        """Its processes start with its first tasks."""
+        return AfterParents(self.pool(initializer))
+
+    def open_tagged(self) -> TaggedBackend:
+        """Its tasks are noted in the program and in its processes; those of groups are not looked at."""
+        return super().open_tagged() if self.groups else TaggedPool(self.pool(None))
+
+
+class Processes(FuturesPool):
     """``concurrent.futures.ProcessPoolExecutor``."""
 
     start: Start = "forkserver"
 
-    def start_workers(self, initializer: Initializer | None) -> Backend:
-        """Its processes start with its first tasks."""
-        return AfterParents(self._pool(initializer))
-
-    def open_tagged(self) -> TaggedBackend:
-        """Its tasks are noted in the program and in its processes; those of groups are not looked at."""
-        return super().open_tagged() if self.groups else TaggedPool(self._pool(None))
-
-    def _pool(self, initializer: Initializer | None) -> ProcessPoolExecutor:
+    def pool(self, initializer: Initializer | None) -> ProcessPoolExecutor:
+        """The pool."""
         context = multiprocessing.get_context(self.start)
         return ProcessPoolExecutor(self.workers, mp_context=context, initializer=initializer)
 
@@ -67,20 +77,12 @@ class PoolExecutor(Executor):
         self.pool.join()
 
 
-class Loky(GroupedExecutor):
+class Loky(FuturesPool):
     """``loky.ProcessPoolExecutor``: joblib's."""
 
     needs: ClassVar[tuple[str, ...]] = ("loky",)
 
-    def start_workers(self, initializer: Initializer | None) -> Backend:
-        """Its processes start with its first tasks."""
-        return AfterParents(self._pool(initializer))
-
-    def open_tagged(self) -> TaggedBackend:
-        """Its tasks are noted in the program and in its processes; those of groups are not looked at."""
-        return super().open_tagged() if self.groups else TaggedPool(self._pool(None))
-
-    def _pool(self, initializer: Initializer | None) -> Any:
-        return importlib.import_module("loky").ProcessPoolExecutor(
-            self.workers, initializer=initializer
-        )
+    def pool(self, initializer: Initializer | None) -> Any:
+        """The pool."""
+        loky = importlib.import_module("loky")
+        return loky.ProcessPoolExecutor(self.workers, initializer=initializer)

@@ -80,7 +80,8 @@ class Makespans(Sweep):
     goes until fifty tasks that do nothing have been run: most engines start workers with their first tasks. The paper
     has 32 or 64 workers on 128 cores, and tasks so many and short that what engines cost shows. Here an engine with
     processes of its own besides its workers shares two cores with them, and its start counts for more since runs last
-    a few seconds: that decides where the paper's engines were told apart by how they run tasks.
+    a few seconds: that decides where the paper's engines were told apart by how they run tasks. What all tasks of
+    moldesign need Gristmill sets up once, as a context; two workers of a pool import it at the same time, on two cores.
     """
 
     key = "taps-3"
