@@ -320,6 +320,18 @@ def test_turns_have_the_same_cases_in_orders_that_are_drawn(tmp_path: Path) -> N
     assert all(len(cell.samples) == 2 for cell in data.cells)
 
 
+def test_twenty_series_look_different(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    data = Data("test", "bytes", "seconds")
+    for number in range(20):
+        for place in (1.0, 2.0):
+            data.add(f"series {number}", place, number + place)
+    drawing.draw(data, "Many", tmp_path / "many.svg")
+    picture = (tmp_path / "many.svg").read_text()
+    # Ten of the curves, and their keys, have dashes.
+    assert picture.count("stroke-dasharray") == 20
+
+
 def test_a_histogram_has_how_often_each_value_came(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     data = Data("test", "of run times", "seconds")

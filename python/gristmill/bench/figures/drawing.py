@@ -25,7 +25,9 @@ _SIZE_IN = (7.0, 4.0)
 _BAR_IN, _LINE_IN = 0.22, 0.24
 #: So many times between the least and the most, and an axis is logarithmic.
 _WIDE = 20.0
+#: As many as there are colours; lines tell series apart that are so far from each other.
 _MARKS = "osD^v<>PX*"
+_STROKES = ("-", "--", ":")
 #: Classes of a histogram.
 _CLASSES = 30
 
@@ -164,8 +166,9 @@ def _lines(area: Any, data: Data, places: list[Place]) -> None:
             [one.high - one.value for one in found.values()],
         ]
         medians = [one.value for one in found.values()]
-        mark = _MARKS[index % len(_MARKS)]
-        area.errorbar(across, medians, yerr=spread, marker=mark, capsize=3, label=name)
+        rounds, place = divmod(index, len(_MARKS))
+        look = {"marker": _MARKS[place], "linestyle": _STROKES[rounds % len(_STROKES)]}
+        area.errorbar(across, medians, yerr=spread, capsize=3, label=name, **look)
     if is_named:
         area.set_xticks(range(len(places)), [str(place) for place in places])
     elif _is_wide([float(place) for place in places]):
