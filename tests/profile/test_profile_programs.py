@@ -125,7 +125,7 @@ def test_a_comparison_waits_for_programs_and_not_for_what_they_leave(tmp_path: P
     assert "1 of each in turns" in done.stdout
 
 
-@pytest.mark.usefixtures("may_profile")
+@pytest.mark.usefixtures("may_profile", "interrupts")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_comparison_that_is_ended_leaves_no_program_and_what_was_found(
     number: signal.Signals, tmp_path: Path
