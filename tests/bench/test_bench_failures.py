@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,28 @@ def test_what_raises_is_reported_by_the_task_that_failed_and_no_other(
 def read_at_end(folder: Path, status: int | None = 0, repeats: int = 0) -> Any:
     (folder / "log.txt").touch()
     return read(folder, status, repeats)
+
+
+def test_who_waits_for_a_note_that_is_being_written_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted = notes.Notes(tmp_path)
+    add, found = noted._add, []
+
+    def note_and_read() -> None:
+        noted.ended(1, "result", None)
+        found.extend(notes.ended(tmp_path))
+
+    def add_slowly(*line: Any) -> None:
+        other.start()
+        other.join(0.2)  # as long as it takes, if it does not wait for this one
+        add(*line)
+
+    other = threading.Thread(target=note_and_read)
+    monkeypatch.setattr(noted, "_add", add_slowly)
+    noted.ended(1, "result", None)
+    other.join()
+    assert found == [1]
 
 
 def test_an_application_none_of_whose_tasks_fails_in_the_end_has_its_result(

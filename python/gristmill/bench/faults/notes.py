@@ -64,12 +64,12 @@ class Notes:
         self._add(_PLANNED, task)
 
     def ended(self, number: int, outcome: str, error: BaseException | None) -> None:
-        """A task has ended; says so once."""
+        """A task has ended; says so once, and has been said when this returns, whichever thread does."""
+        fate = Fate(number, outcome, text_of(error))
         with self._lock:
-            if number in self._noted:
-                return
-            self._noted[number] = outcome
-        self._add(_ENDED, Fate(number, outcome, text_of(error)))
+            if number not in self._noted:
+                self._add(_ENDED, fate)
+                self._noted[number] = outcome
 
     def course(self, error: BaseException | None, probe: BaseException | None) -> None:
         """The application has ended, and all of its tasks."""
