@@ -92,10 +92,10 @@ class _Empty(Sweep):
 
 class Kernels(_Empty):
     """A Parsl program whose tasks do nothing, over Parsl's own executor for many workers (HTEX): its data-flow kernel
-    is Parsl's, in Python, or a native one. The paper has 100,000 tasks, a kernel in C, and 1 to 128
-    workers. Here there are as many tasks as take half a second, and up to four workers; on two cores these share the
-    cores with the program, HTEX's interchange and its manager, none of which the kernel makes faster: what these cost
-    bounds both kernels.
+    is Parsl's, in Python, or a native one. The paper has 100,000 tasks, a kernel in C, and 1 to 128 workers. Here there
+    are as many tasks as take half a second, and up to four workers; on two cores these share the cores with the
+    program, HTEX's interchange and its manager, none of which the kernel makes faster: what these cost bounds both
+    kernels.
     """
 
     key = "thesis-2.7"
@@ -135,8 +135,9 @@ class Nodes(_Empty):
     """The workers are on one node or, in equal parts, on two. It is a *model*: both nodes are this machine and share
     its cores; what is real is that every task goes through a process and a TCP connection of each node. HTEX's nodes
     are blocks with a manager each; those of direct dispatch are Gristmill's node agents, whose connections are
-    encrypted. A second node brings no core with it: what it costs stays, however many workers there are. The paper
-    has 10,000 tasks that do nothing, over HTEX, on one and on eight nodes of 16 cores.
+    encrypted. A second node brings no core with it: what it costs stays, however many workers there are, and through
+    HTEX, where it is little, one node and two differ by less than runs of one of them. The paper has 10,000 tasks that
+    do nothing, over HTEX, on one and on eight nodes of 16 cores.
     """
 
     key = "thesis-2.8"
@@ -170,11 +171,11 @@ class Nodes(_Empty):
 
 
 class Dispatch(_Empty):
-    """A Parsl program whose tasks do nothing, with what the thesis makes native: the kernel, the way of a task from
-    the program to a worker without an interchange (direct dispatch), or both. The paper has up to hundreds of
-    workers. Here tasks go into memory that the program shares with its workers, and the rest of the program is as
-    native as the kernel: with both the program itself is what bounds the rate, from one worker on. Without direct
-    dispatch that is HTEX, which costs so much more than a native kernel that it hardly matters which kernel it is.
+    """A Parsl program whose tasks do nothing, with what the thesis makes native: the kernel, the way of a task from the
+    program to a worker without an interchange (direct dispatch), or both. The paper has up to hundreds of workers. Here
+    tasks go into memory that the program shares with its workers, and the rest of the program is as native as the
+    kernel: with both the program itself is what bounds the rate, from one worker on. Without direct dispatch that is
+    HTEX, which costs so much more than a native kernel that it hardly matters which kernel it is.
     """
 
     key = "thesis-2.11"

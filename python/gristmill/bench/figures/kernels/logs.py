@@ -20,7 +20,9 @@ class Logs(Rate):
     programs, ``initialize_logging`` of their configuration is off and on, which is what it is where users do not say
     otherwise: Parsl's kernel and executor then write ten lines or so of each task. Logs of interchange, manager and
     workers are at their defaults in both. Gristmill's executor has no log: its tasks are run without records, and with
-    a line of JSON for each, which has its times. Tags are always there. The thesis turned all logs off, on 192 workers.
+    a line of JSON for each, which has its times. Tags are always there. The thesis turned all logs off, on 192 workers,
+    where Parsl's kernel, which writes most of them, was what bounded the rate. Here interchange, manager and workers
+    take most of two cores, and what the kernel writes is a smaller part of what a task costs.
     """
 
     key = "thesis-logging"

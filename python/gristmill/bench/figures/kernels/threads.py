@@ -41,12 +41,14 @@ _STATES = {"receive": "reads", "semaphore": "semaphore", "poll": "polls"}
 
 
 class Threads(Figure):
-    """Where the time of each thread goes that a task passes, in ten categories, as ``gristmill profile`` sees it
-    while two workers run tasks that do nothing. The thesis has 10,000 tasks and 192 workers in 24 managers, and an
+    """Where the time of each thread goes that a task passes, in ten categories, as ``gristmill profile`` sees it while
+    two workers run tasks that do nothing. The thesis has 10,000 tasks and 192 workers in 24 managers, and an
     interchange of three threads; Parsl's has one by now. With Parsl the program is another thread than the one that
     launches, and which is idle while the engine starts and ends: its shares are of a longer time than those of the
-    thesis. What a worker of HTEX waits for at its queue is there as *queue*, be it the semaphore or the pipe, which
-    stacks of Python do not tell apart: see the next profile.
+    thesis. What Parsl does to a task it does in that thread by now; the one that launches packs and sends, and waits
+    for the rest of a run, which two workers make many times as long as it takes to launch the tasks. What a worker of
+    HTEX waits for at its queue is there as *queue*, be it the semaphore or the pipe, which stacks of Python do not tell
+    apart: see the next profile.
     """
 
     key = "thesis-2.2"
