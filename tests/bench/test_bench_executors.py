@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-import types
 from collections.abc import Iterator
 from pathlib import Path
 from queue import SimpleQueue
@@ -20,7 +19,6 @@ from gristmill.bench import BenchError
 from gristmill.bench.executors.batches import Batches
 from gristmill.bench.executors.ours import Gristmill
 from gristmill.bench.executors.parsls import GristmillParsl, Parsl
-from gristmill.bench.executors.taskvine import TaskVine
 from gristmill.bench.plugins import find, make
 
 ENDPOINT = "6b8a2b1c-7a1f-4c9f-8f0e-0123456789ab"
@@ -296,99 +294,3 @@ def test_globus_without_a_login_says_so_before_it_connects(
     words = ["--app", "fib", "--executor", "globus", "--executor.endpoint", ENDPOINT]
     assert main(["bench", "run", *words, "--run.folder", str(tmp_path)]) == 2
     assert "nobody has logged in to Globus" in capsys.readouterr().err
-
-
-class VineTask:
-    """A task of TaskVine's futures executor, as its sources have it; it runs when its manager waits."""
-
-    def __init__(self, number: int, call: Any) -> None:
-        self.id = number
-        self._call = call
-        self._has_retrieved = False
-
-    def output(self, timeout: object = "wait_forever") -> Any:
-        assert self._has_retrieved, "its manager would wait for it for ever"
-        function, *args = self._call
-        return function(*args)
-
-
-class Vine:
-    """TaskVine's manager, factory and futures executor: what is used of them, in one."""
-
-    def __init__(self, **chosen: Any) -> None:
-        self.chosen = chosen
-        self.manager = self.factory = self
-        self.owner = threading.get_ident()
-        self.tasks: list[VineTask] = []
-        self.count = 0
-        self.is_broken = False
-        made.append(self)
-
-    def future_task(self, *call: Any) -> VineTask:
-        self.count += 1
-        return VineTask(self.count, call)
-
-    def submit(self, task: VineTask) -> None:
-        assert threading.get_ident() == self.owner, "a manager belongs to one thread"
-        self.tasks.append(task)
-
-    def wait(self, seconds: int) -> VineTask | None:
-        assert threading.get_ident() == self.owner, "a manager belongs to one thread"
-        if self.is_broken:
-            raise OSError("its port is gone")
-        return self.tasks.pop() if self.tasks else None
-
-    def stop(self) -> None:
-        self.chosen["stopped"] = True
-
-
-made: list[Vine] = []
-
-
-def stand_in(monkeypatch: pytest.MonkeyPatch, executor: Any) -> None:
-    """Puts something in the place of TaskVine's futures executor."""
-    vine = types.ModuleType("ndcctools.taskvine")
-    vine.FuturesExecutor = executor  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "ndcctools", types.ModuleType("ndcctools"))
-    monkeypatch.setitem(sys.modules, "ndcctools.taskvine", vine)
-    # Which it changes.
-    monkeypatch.setenv("PATH", os.environ["PATH"])
-
-
-def test_taskvine_is_driven_by_one_thread_and_its_futures_are_as_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    stand_in(monkeypatch, Vine)
-    backend = TaskVine(workers=3).open()
-    one = backend.submit(half, 2)
-    told: SimpleQueue[Any] = SimpleQueue()
-    backend.submit(half, one).add_done_callback(told.put)
-    failed = backend.submit(half, 0)
-    assert told.get(timeout=30).result() == 2
-    assert isinstance(failed.exception(30), ZeroDivisionError)
-    backend.shutdown()
-    chosen = made[-1].chosen
-    assert chosen["opts"] == {"min-workers": 3, "max-workers": 3, "cores": 1}
-    assert chosen["manager_host_port"] == f"localhost:{chosen['port']}"
-    assert chosen["stopped"]
-
-
-def test_a_taskvine_that_breaks_fails_all_tasks_and_those_that_come_later(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    stand_in(monkeypatch, Vine)
-    backend = TaskVine().open()
-    made[-1].is_broken = True
-    for _ in range(2):
-        assert isinstance(backend.submit(half, 1).exception(30), OSError)
-    backend.shutdown()
-    assert made[-1].chosen["stopped"]
-
-
-def test_taskvine_without_its_factory_fails_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(**_chosen: Any) -> None:
-        raise OSError("Command not found: vine_worker")
-
-    stand_in(monkeypatch, refuse)
-    with pytest.raises(OSError, match="vine_worker"):
-        TaskVine().open()

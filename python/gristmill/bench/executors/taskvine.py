@@ -1,39 +1,54 @@
-"""TaskVine: its futures executor, with workers of this machine that its factory starts.
+"""TaskVine: its manager, with workers of this machine that its factory starts.
 
-Written after its sources (cctools, August 2026), and not run: TaskVine comes by conda only.
-
-Its manager belongs to one thread, moves only while that waits for it, and calls back only whoever asks for a result. So
-a thread here does all of that, for futures that are as others are.
+It comes by conda only. What is here was run with one that was built of its sources (cctools f4e3b63, August 2026).
 """
 
 from __future__ import annotations
 
 import importlib
 import os
-import socket
 import sys
-import threading
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
+from functools import partial
 from importlib.util import find_spec
-from queue import Empty, SimpleQueue
-from typing import Any, ClassVar
+from math import ceil
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
 
 from gristmill.bench.dependencies import AfterParents
-from gristmill.bench.executors.base import ExecutorPlugin, put_first
+from gristmill.bench.executors.base import ExecutorPlugin, TaskTimeout, put_first
+from gristmill.bench.executors.vine import Held, Manager, call
 from gristmill.bench.interfaces import Backend
+from gristmill.bench.within import Source
 
-#: Its manager waits for whole seconds; it comes back as soon as a task has ended.
-_TURN_S = 1
+#: Of a task whose workers may be lost without end.
+_WITHOUT_END = 2**31
 
 
 class TaskVine(ExecutorPlugin):
-    """``ndcctools.taskvine``: its futures executor, with local workers of one core each; by conda only."""
+    """``ndcctools.taskvine``: its manager, and local workers of one core each; by conda only."""
 
-    without_groups: ClassVar[str] = "each of its tasks is a new process"
+    ways: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"calls": "direct"})
+    without_groups: ClassVar[str] = "what its workers run first is a task"
 
     #: The port of its manager; any free one if it is 0.
-    port: int = 0
+    port: Annotated[int, Field(ge=0, le=65_535)] = 0
+    #: What runs a call: an interpreter of its own, or the library of a worker, in a child of that or itself.
+    calls: Literal["tasks", "fork", "direct"] = "tasks"
+    #: Repetitions of a call whose worker was lost; without end, as TaskVine has it, if not given.
+    loss_retries: Annotated[int, Field(ge=1)] | None = None
+    #: Rounded up to whole seconds; TaskVine knows a limit of processes.
+    task_timeout: TaskTimeout = None
+
+    @model_validator(mode="after")
+    def _make_sense(self) -> TaskVine:
+        if self.task_timeout is not None and self.calls != "tasks":
+            raise ValueError(
+                "TaskVine ends tasks, and no calls of a library: calls, or task_timeout"
+            )
+        return self
 
     @classmethod
     def missing(cls) -> str | None:
@@ -42,124 +57,121 @@ class TaskVine(ExecutorPlugin):
 
     def open(self) -> Backend:
         """Starts manager and factory, and so the workers."""
-        return AfterParents(_Vine(self.workers, self.port))
+        manager = Manager(partial(_start, self), self.workers)
+        if self.calls == "tasks":
+            return AfterParents(_Calls(manager, partial(_task, self)))
+        try:
+            return _Invocations(self, manager)
+        except BaseException:
+            manager.shutdown()
+            raise
+
+    def limited(self, seconds: float | None) -> ExecutorPlugin:
+        """Itself with that time for each task, where calls are tasks."""
+        return super().limited(seconds) if self.calls == "tasks" else self
+
+    def loss_repeats(self) -> int:
+        """As often as it is told to."""
+        return _WITHOUT_END if self.loss_retries is None else self.loss_retries
 
 
-class _Boxed:
-    """What a task returns: TaskVine compares results with a word, which some of them, as arrays, do not take."""
+class _Calls:
+    """Has a manager run calls, as tasks of one kind.
 
-    def __init__(self, value: Any, error: Exception | None) -> None:
-        self.value = value
-        self.error = error
+    :param make: of a function and its arguments, such a task.
+    """
 
-
-def _box(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Boxed:
-    try:
-        return _Boxed(function(*args, **kwargs), None)
-    except Exception as error:
-        return _Boxed(None, error)
-
-
-class _Vine(Executor):
-    """TaskVine's executor, in a thread of its own."""
-
-    def __init__(self, workers: int, port: int) -> None:
-        self._calls: SimpleQueue[tuple[Future[Any], Any] | None] = SimpleQueue()
-        self._is_over = False
-        ready: Future[None] = Future()
-        self._thread = threading.Thread(target=self._serve, args=(workers, port, ready))
-        self._thread.start()
-        ready.result()
+    def __init__(self, manager: Manager, make: Callable[..., Any]) -> None:
+        self._manager = manager
+        self._make = make
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Has the thread submit it."""
-        future: Future[Any] = Future()
-        # What was handed over is not taken back.
-        future.set_running_or_notify_cancel()
-        self._calls.put((future, (function, args, kwargs)))
-        return future
+        """Submits a call."""
+        return self._manager.submit(partial(self._make, function, args, kwargs))
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Ends when all tasks have."""
-        self._calls.put(None)
-        if wait:
-            self._thread.join()
-
-    def _serve(self, workers: int, port: int, ready: Future[None]) -> None:
-        try:
-            vine = _started(workers, port or _free_port())
-        except BaseException as error:
-            ready.set_exception(error)
-            return
-        ready.set_result(None)
-        open_tasks: dict[int, Future[Any]] = {}
-        try:
-            while self._submit_all(vine, open_tasks) or open_tasks:
-                task = vine.manager.wait(_TURN_S)
-                if task is not None:
-                    _complete(open_tasks[task.id], task)
-                    del open_tasks[task.id]
-        except Exception as error:
-            for future in open_tasks.values():
-                future.set_exception(error)
-            while not self._is_over:
-                handed = self._calls.get()
-                if handed is None:
-                    break
-                handed[0].set_exception(error)
-        finally:
-            vine.factory.stop()
-
-    def _submit_all(self, vine: Any, open_tasks: dict[int, Future[Any]]) -> bool:
-        """Submits what was handed over; waits for it if there is nothing else to do. Whether more may come."""
-        while not self._is_over:
-            try:
-                handed = self._calls.get(block=not open_tasks)
-            except Empty:
-                break
-            if handed is None:
-                self._is_over = True
-                break
-            future, call = handed
-            try:
-                task = vine.future_task(_box, *call)
-                vine.submit(task)
-            except Exception as error:
-                future.set_exception(error)
-                continue
-            open_tasks[task.id] = future
-        return not self._is_over
+    def shutdown(self, wait: bool = True) -> None:
+        """Ends the manager once all tasks have ended."""
+        self._manager.shutdown()
 
 
-def _started(workers: int, port: int) -> Any:
-    """Its executor, with a factory that keeps so many workers on this machine."""
+class _Invocations(AfterParents):
+    """Calls of a library, which stays in each worker and keeps what they share."""
+
+    def __init__(
+        self,
+        plugin: TaskVine,
+        manager: Manager,
+        held: Held | None = None,
+        setup: tuple[Any, ...] = (),
+    ) -> None:
+        key = "plain" if held is None else held.key
+        context = None if held is None else [held.keep, list(setup), {}]
+        manager.run(partial(_install, plugin, key, context)).result()
+        super().__init__(_Calls(manager, partial(_invocation, plugin, key)))
+        self._plugin = plugin
+        self._manager = manager
+
+    def within(
+        self, setup: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> tuple[Backend, Source]:
+        """Calls of a library of their own, whose context is what is set up."""
+        held = Held()
+        return _Invocations(self._plugin, self._manager, held, (setup, arguments)), held
+
+
+def _start(plugin: TaskVine) -> tuple[Any, Any]:
+    """A manager, and a factory that keeps so many workers on this machine."""
     # Workers run what is called python3.
     put_first("PATH", os.path.dirname(sys.executable))
     vine = importlib.import_module("ndcctools.taskvine")
-    return vine.FuturesExecutor(
-        port=port,
-        batch_type="local",
-        manager_host_port=f"localhost:{port}",
-        opts={"min-workers": workers, "max-workers": workers, "cores": 1},
+    manager = vine.Manager(port=plugin.port)
+    # It leaves its port there, for all that it starts; workers cannot have the same one for themselves.
+    for limit in ("TCP_LOW_PORT", "TCP_HIGH_PORT"):
+        os.environ.pop(limit, None)
+    factory = vine.Factory(batch_type="local", manager=manager)
+    factory.min_workers = factory.max_workers = plugin.workers
+    factory.cores = plugin.threads
+    factory.start()
+    return manager, factory
+
+
+def _install(plugin: TaskVine, name: str, context: list[Any] | None, manager: Any) -> None:
+    """Has each worker start a library."""
+    library = manager.create_library_from_functions(
+        name, call, add_env=False, exec_mode=plugin.calls, library_context_info=context
     )
+    library.set_cores(plugin.threads)
+    library.set_function_slots(1)
+    manager.install_library(library)
 
 
-def _free_port() -> int:
-    """A port that is free now: its factory has to be told one before its manager is there."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        number: int = server.getsockname()[1]
-    return number
+def _task(
+    plugin: TaskVine,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """A call that is an interpreter of its own."""
+    task = importlib.import_module("ndcctools.taskvine").PythonTask(call, function, args, kwargs)
+    if plugin.task_timeout is not None:
+        task.set_time_max(ceil(plugin.task_timeout))
+    return _repeated(plugin, task)
 
 
-def _complete(future: Future[Any], task: Any) -> None:
-    """Tells what a task has come to."""
-    # Its future would wait for the task by itself, and the manager gives each task once.
-    task._has_retrieved = True
-    found = task.output()
-    if not isinstance(found, _Boxed):
-        lost = found if isinstance(found, Exception) else RuntimeError(f"TaskVine gave {found!r}")
-        future.set_exception(lost)
-    elif found.error is not None:
-        future.set_exception(found.error)
-    else:
-        future.set_result(found.value)
+def _invocation(
+    plugin: TaskVine,
+    library: str,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """A call of a library."""
+    vine = importlib.import_module("ndcctools.taskvine")
+    return _repeated(plugin, vine.FunctionCall(library, call.__name__, function, args, kwargs))
+
+
+def _repeated(plugin: TaskVine, task: Any) -> Any:
+    """A task that is repeated as often as was chosen."""
+    if plugin.loss_retries is not None:
+        task.set_retries(plugin.loss_retries)
+    return task
