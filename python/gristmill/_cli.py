@@ -6,6 +6,7 @@ Only what the command that is called needs is loaded: node agents are this comma
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from gristmill import __version__
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
     #: Does what the options say, with what stood behind ``--``; gives the exit status.
     Run = Callable[[argparse.Namespace, list[str]], int]
+
+
+#: As of a process that ``SIGPIPE`` has ended.
+_PIPE_STATUS = 141
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -34,7 +39,25 @@ def main(arguments: list[str] | None = None) -> int:
             runs.append(prepare(command))
     own, rest = _split(words)
     options = parser.parse_args(own)
-    return runs[0](options, rest)
+    try:
+        status = runs[0](options, rest)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        if not _is_unread():
+            raise
+        # What is still to be printed goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return _PIPE_STATUS
+    return status
+
+
+def _is_unread() -> bool:
+    """Whether whoever read what is printed has left, as ``head`` does."""
+    import select
+
+    output = select.poll()
+    output.register(1, 0)
+    return any(event & select.POLLERR for _, event in output.poll(0))
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:

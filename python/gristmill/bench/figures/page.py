@@ -67,10 +67,9 @@ def _section(figure: Figure, folder: Path) -> str:
     if figure.form == "table":
         lines += [f"In {data.upward}. {_where(data)}", ""]
     else:
-        folded = ["", *_table(figure, data), "", _where(data)]
-        lines += [f'??? note "Measurements, {data.upward}"']
-        lines += [f"    {line}".rstrip() for line in folded]
-        lines += [""]
+        # Of HTML, which any reader of Markdown folds; those that do not read tables in it are told to.
+        lines += ['<details markdown="1">', f"<summary>Measurements, {data.upward}</summary>", ""]
+        lines += [*_table(figure, data), "", _where(data), "", "</details>", ""]
     return "\n".join(lines)
 
 
