@@ -86,6 +86,12 @@ class Vine:
         os.environ["TCP_LOW_PORT"] = os.environ["TCP_HIGH_PORT"] = "9123"
         made.append(self)
 
+    def __enter__(self) -> Vine:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.chosen["freed"] = True
+
     def submit(self, task: Task) -> None:
         assert threading.get_ident() == self.owner, "a manager belongs to one thread"
         self.count += 1
@@ -116,10 +122,10 @@ class Factory:
         self._manager = manager
         manager.chosen["factory"] = self
 
-    def start(self) -> None:
+    def __enter__(self) -> None:
         self._manager.chosen["stopped"] = False
 
-    def stop(self) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._manager.chosen["stopped"] = True
 
 
@@ -165,6 +171,8 @@ def test_one_thread_drives_it_and_its_futures_are_as_others(
     assert (chosen["factory"].min_workers, chosen["factory"].max_workers) == (3, 3)
     assert chosen["factory"].cores == 1
     assert chosen["stopped"]
+    assert chosen["freed"]
+    assert not Path(chosen["run_info_path"]).exists(), "its logs"
 
 
 def test_what_breaks_fails_all_tasks_and_those_that_come_later(stand_in: types.ModuleType) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from math import ceil
@@ -18,7 +19,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from gristmill.bench.dependencies import AfterParents
-from gristmill.bench.executors.base import ExecutorPlugin, TaskTimeout, put_first
+from gristmill.bench.executors.base import ExecutorPlugin, TaskTimeout, put_first, scratch
 from gristmill.bench.executors.vine import Held, Manager, call
 from gristmill.bench.interfaces import Backend
 from gristmill.bench.within import Source
@@ -57,7 +58,7 @@ class TaskVine(ExecutorPlugin):
 
     def open(self) -> Backend:
         """Starts manager and factory, and so the workers."""
-        manager = Manager(partial(_start, self), self.workers)
+        manager = Manager(partial(_started, self), self.workers)
         if self.calls == "tasks":
             return AfterParents(_Calls(manager, partial(_task, self)))
         try:
@@ -119,20 +120,21 @@ class _Invocations(AfterParents):
         return _Invocations(self._plugin, self._manager, held, (setup, arguments)), held
 
 
-def _start(plugin: TaskVine) -> tuple[Any, Any]:
-    """A manager, and a factory that keeps so many workers on this machine."""
+@contextmanager
+def _started(plugin: TaskVine) -> Iterator[Any]:
+    """A manager, and a factory that keeps so many workers on this machine; their logs end with them."""
     # Workers run what is called python3.
     put_first("PATH", os.path.dirname(sys.executable))
     vine = importlib.import_module("ndcctools.taskvine")
-    manager = vine.Manager(port=plugin.port)
-    # It leaves its port there, for all that it starts; workers cannot have the same one for themselves.
-    for limit in ("TCP_LOW_PORT", "TCP_HIGH_PORT"):
-        os.environ.pop(limit, None)
-    factory = vine.Factory(batch_type="local", manager=manager)
-    factory.min_workers = factory.max_workers = plugin.workers
-    factory.cores = plugin.threads
-    factory.start()
-    return manager, factory
+    with scratch() as folder, vine.Manager(port=plugin.port, run_info_path=folder) as manager:
+        # It leaves its port there, for all that it starts; workers cannot have the same one for themselves.
+        for limit in ("TCP_LOW_PORT", "TCP_HIGH_PORT"):
+            os.environ.pop(limit, None)
+        factory = vine.Factory(batch_type="local", manager=manager)
+        factory.min_workers = factory.max_workers = plugin.workers
+        factory.cores = plugin.threads
+        with factory:
+            yield manager
 
 
 def _install(plugin: TaskVine, name: str, context: list[Any] | None, manager: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from os import urandom
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -22,8 +22,8 @@ _MOMENT_S = 0.0005
 #: Tasks of each worker that are enough to do.
 _ENOUGH = 2
 
-#: Starts a manager and its factory.
-Start = Callable[[], tuple[Any, Any]]
+#: Starts a manager with its workers, and ends them.
+Start = Callable[[], AbstractContextManager[Any]]
 #: Does something with a manager.
 Action = Callable[[Any], Any]
 #: Makes a task of TaskVine.
@@ -33,7 +33,7 @@ _Do = Callable[[Any, Future[Any]], None]
 
 
 class Manager:
-    """A thread with a manager, which has workers from a factory.
+    """A thread with a manager.
 
     :param start: is called in the thread; raises what it raises.
     """
@@ -78,20 +78,17 @@ class Manager:
 
     def _serve(self, start: Start, ready: Future[None]) -> None:
         try:
-            manager, factory = start()
+            with start() as manager:
+                ready.set_result(None)
+                while self._do_all(manager) or self._open:
+                    task = manager.wait(_TURN_S)
+                    if task is not None:
+                        _complete(self._open.pop(task.id), task)
         except BaseException as error:
-            ready.set_exception(error)
-            return
-        ready.set_result(None)
-        try:
-            while self._do_all(manager) or self._open:
-                task = manager.wait(_TURN_S)
-                if task is not None:
-                    _complete(self._open.pop(task.id), task)
-        except Exception as error:
-            self._fail(error)
-        finally:
-            factory.stop()
+            if ready.done():
+                self._fail(error)
+            else:
+                ready.set_exception(error)
 
     def _do_all(self, manager: Any) -> bool:
         """Does what was asked for; waits for that if there is nothing else to do. Whether more may be asked for."""
@@ -116,7 +113,7 @@ class Manager:
             return self._asked.get_nowait()
         return Empty
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: BaseException) -> None:
         """Has all that is open and all that is asked for end with an error."""
         for future in self._open.values():
             future.set_exception(error)

@@ -9,16 +9,26 @@ from statistics import fmean
 from time import perf_counter
 
 from gristmill.bench.errors import BenchError
+from gristmill.bench.executors.base import ExecutorPlugin
 from gristmill.bench.figures.contexts.levels import opened
 from gristmill.bench.figures.data import Data
 from gristmill.bench.figures.figure import Figure, Relation
 from gristmill.bench.figures.relations import at_least, every
 from gristmill.bench.figures.session import Case, Sample, Session
+from gristmill.bench.interfaces import Future
+from gristmill.bench.plugins import make
 
 _LOCAL, _TASK, _INVOCATION = "local call", "task", "invocation"
+_VINES_TASK, _VINES_INVOCATION = "TaskVine's task", "TaskVine's invocation"
 _ONCE, _EACH, _ALL = "for a worker", "for a call", "1,000 calls"
 #: Calls of which the mean is taken: a task takes a tenth of a second, an invocation microseconds.
-_COUNTS = {_LOCAL: 100_000, _TASK: 20, _INVOCATION: 2_000}
+_COUNTS = {
+    _LOCAL: 100_000,
+    _TASK: 20,
+    _INVOCATION: 2_000,
+    _VINES_TASK: 20,
+    _VINES_INVOCATION: 200,
+}
 _CALLS = 1_000
 
 
@@ -26,7 +36,8 @@ class Additions(Figure):
     """Additions in one worker: as local calls, as tasks, for each of which an interpreter is started and set up (L1),
     and as invocations of what is set up (L3). For a worker: how much longer the first call takes than others. For a
     call: the mean, each waited for. 1,000 calls: that of both, computed, as 1,000 tasks would take minutes. The paper
-    has TaskVine, whose worker unpacks an environment for 20 s first; here it is that of the program.
+    has TaskVine, whose worker unpacks an environment for 20 s first; here it is that of the program. Where TaskVine is
+    installed its own tasks and invocations are measured beside ours, the latter in the process of its library.
     """
 
     key = "contexts-table-2"
@@ -56,6 +67,14 @@ class Additions(Figure):
             "an invocation of ours costs less than the paper's 2.5 ms",
             lambda data: _below(data, 2.52e-3),
         ),
+        Relation(
+            "an invocation of TaskVine costs less than a fiftieth of its task",
+            at_least(_VINES_TASK, 50, _VINES_INVOCATION, (_EACH,)),
+        ),
+        Relation(
+            "an invocation of ours costs less than a hundredth of TaskVine's",
+            at_least(_VINES_INVOCATION, 100, _INVOCATION, (_EACH,)),
+        ),
     )
 
     def measure(self, session: Session) -> Data:
@@ -64,6 +83,8 @@ class Additions(Figure):
             _LOCAL: local,
             _TASK: partial(elsewhere, "L1", _COUNTS[_TASK]),
             _INVOCATION: partial(elsewhere, "L3", _COUNTS[_INVOCATION]),
+            _VINES_TASK: partial(on_taskvine, "tasks", _COUNTS[_VINES_TASK]),
+            _VINES_INVOCATION: partial(on_taskvine, "direct", _COUNTS[_VINES_INVOCATION]),
         }
         cases = [Case(name, "all", partial(overheads, name, way)) for name, way in ways.items()]
         return session.turns(self.empty(), cases)
@@ -90,15 +111,32 @@ def local() -> list[float]:
 def elsewhere(name: str, count: int) -> list[float]:
     """Seconds of each call at a level, the first one from before the executor is made."""
     start = perf_counter()
+    # Neither what sets up nor what is called has an interpreter import anything.
     with opened(name, dict, workers=1) as level:
-        # Neither what sets up nor what is called has an interpreter import anything.
-        took = []
-        for number in range(count + 1):
-            if level.submit(add, number, number).result() != 2 * number:
-                raise BenchError(f"{name}: {number} + {number} is not {2 * number}")
-            now = perf_counter()
-            took.append(now - start)
-            start = now
+        return each(level.submit, count, start)
+
+
+def on_taskvine(calls: str, count: int) -> list[float]:
+    """The same of TaskVine, whose calls are tasks, or of a library. ``BenchError``: it is not installed."""
+    start = perf_counter()
+    plugin = make("executor", "taskvine", {"workers": 1, "calls": calls})
+    assert isinstance(plugin, ExecutorPlugin)
+    backend = plugin.open()
+    try:
+        return each(backend.submit, count, start)
+    finally:
+        backend.shutdown()
+
+
+def each(submit: Callable[..., Future], count: int, start: float) -> list[float]:
+    """Seconds of each addition, one after the other; the first one since the start."""
+    took = []
+    for number in range(count + 1):
+        if submit(add, number, number).result() != 2 * number:
+            raise BenchError(f"{number} + {number} is not {2 * number}")
+        now = perf_counter()
+        took.append(now - start)
+        start = now
     return took
 
 
