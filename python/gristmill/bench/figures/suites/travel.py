@@ -15,12 +15,14 @@ from gristmill.bench.figures.session import Point, Session, Summary
 from gristmill.bench.figures.suites import redis_server
 
 _REDIS = " with Redis"
-#: Other ways than an executor's own. The server of the last one has an address when it runs.
-_WAYS = {
+_MEMORY = " with shared memory"
+#: Other ways than an executor's own, as in the paper. The server of the last one has an address when it runs.
+_PAPERS = {
     " with files": {"name": "pickled-files"},
     " with ProxyStore": {"name": "proxystore"},
     _REDIS: {"name": "proxystore", "connector": "redis"},
 }
+_WAYS = {_MEMORY: {"name": "shared-memory"}} | _PAPERS
 ENGINES = ("gristmill", "processes", *OTHERS)
 _SIZES = (1_000, 100_000, 10_000_000)
 _SMALLER, _LARGEST = _SIZES[-2:]
@@ -29,8 +31,8 @@ _TASKS = 40
 
 
 def times_gained(data: Data, name: str) -> float:
-    """How many times as long as with the best other way a task takes that has the largest data."""
-    others = [name + way for way in _WAYS if name + way in data.series()]
+    """How many times as long as with the best way of the paper a task takes that has the largest data."""
+    others = [name + way for way in _PAPERS if name + way in data.series()]
     if not others:
         raise LookupError(f"no other way was measured with {name}")
     return data.at(name, _LARGEST) / min(data.at(other, _LARGEST) for other in others)
@@ -48,10 +50,12 @@ def _gains_little(name: str, data: Data) -> tuple[bool, str]:
 
 class DataSize(Sweep):
     """The program gives each task so many bytes, and gets as many from it, with the executor's own way of moving them,
-    through pickled files, and through ProxyStore with files and with a Redis server. Two of 40 tasks are under way at
-    any time, one for each worker. The paper has 320 tasks on 32 workers, and the server alone behind ProxyStore; other
-    ways are 5.8 times as fast with Dask there, and 4.4 times with Parsl: twice counts as a gain. Here no crowd of 32
-    waits for the one process of Dask's scheduler or Parsl's interchange that all bytes go through.
+    through pickled files, through ProxyStore with files and with a Redis server, and, which the paper has not, through
+    files in shared memory, one for each object. Gristmill's own way is an arena of shared memory, which is used again.
+    Two of 40 tasks are under way at any time, one for each worker. The paper has 320 tasks on 32 workers, and the server
+    alone behind ProxyStore; other ways are 5.8 times as fast with Dask there, and 4.4 times with Parsl: twice counts as
+    a gain. Here no crowd of 32 waits for the one process of Dask's scheduler or Parsl's interchange that all bytes go
+    through.
     """
 
     key = "taps-5"
@@ -81,6 +85,10 @@ class DataSize(Sweep):
         Relation(
             "Gristmill's own way is faster than each of the others'",
             every(*(at_least(name, 1, "gristmill", _SIZES) for name in ("processes", *OTHERS))),
+        ),
+        Relation(
+            "Gristmill's arena is faster than files in shared memory",
+            at_least("gristmill" + _MEMORY, 1, "gristmill", _SIZES),
         ),
     )
 
