@@ -112,11 +112,17 @@ class Vine:
         self.libraries[name] = {one.__name__: one for one in functions}
         return types.SimpleNamespace(set_cores=id, set_function_slots=id)
 
+    def workers_shutdown(self, count: int) -> None:
+        assert not self.chosen["stopped"], "nobody would start the workers' end"
+        assert count == 0
+
     def install_library(self, library: Any) -> None:
         assert threading.get_ident() == self.owner, "a manager belongs to one thread"
 
 
 class Factory:
+    min_workers = max_workers = 0
+
     def __init__(self, manager: Vine, **chosen: Any) -> None:
         assert not {"TCP_LOW_PORT", "TCP_HIGH_PORT"} & set(os.environ), "for its workers"
         self._manager = manager
@@ -124,6 +130,7 @@ class Factory:
 
     def __enter__(self) -> None:
         self._manager.chosen["stopped"] = False
+        self._manager.chosen["workers"] = (self.min_workers, self.max_workers)
 
     def __exit__(self, *_error: object) -> None:
         self._manager.chosen["stopped"] = True
@@ -168,7 +175,7 @@ def test_one_thread_drives_it_and_its_futures_are_as_others(
     assert isinstance(failed.exception(30), ZeroDivisionError)
     backend.shutdown()
     chosen = made[-1].chosen
-    assert (chosen["factory"].min_workers, chosen["factory"].max_workers) == (3, 3)
+    assert chosen["workers"] == (3, 3)
     assert chosen["factory"].cores == 1
     assert chosen["stopped"]
     assert chosen["freed"]

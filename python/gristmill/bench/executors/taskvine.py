@@ -134,7 +134,12 @@ def _started(plugin: TaskVine) -> Iterator[Any]:
         factory.min_workers = factory.max_workers = plugin.workers
         factory.cores = plugin.threads
         with factory:
-            yield manager
+            try:
+                yield manager
+            finally:
+                # Those whose factory is gone wait for their libraries, and these for them.
+                factory.min_workers = factory.max_workers = 0
+                manager.workers_shutdown(0)
 
 
 def _install(plugin: TaskVine, name: str, context: list[Any] | None, manager: Any) -> None:

@@ -16,13 +16,15 @@ _APPS = {
     _LNNI: {"name": "lnni", "calls": 6, "inferences": 16, "pixels": PIXELS},
     _EXAMOL: {"name": "examol", "candidates": 24, "rounds": 1, "batch": 2, "shares": 1},
 }
+#: The paper's own system, by what a call is there.
+_VINES = {"TaskVine, tasks": "tasks", "TaskVine, invocations": "direct"}
 
 
 class Applications(Sweep):
     """Inference with ResNet-50 in six calls of 16 pictures, and a search for molecules of four calls, on two workers.
     The paper has 100,000 and 10,000 calls on 150 workers of a cluster; its L1 reads a shared file system, which 150
     workers wear out. Here L1 and L2 both read one local disk, so that only L3 can save much. The paper's ExaMol could
-    not run at L3.
+    not run at L3. Where TaskVine is installed its tasks and its invocations run the same calls.
     """
 
     key = "contexts-6"
@@ -48,13 +50,23 @@ class Applications(Sweep):
             "ExaMol runs at L3 too, and is faster there than at L1 and L2",
             every(*(at_least(name, 1, "L3", (_EXAMOL,)) for name in ("L1", "L2"))),
         ),
+        Relation(
+            "invocations of TaskVine are faster than its tasks",
+            at_least("TaskVine, tasks", 1, "TaskVine, invocations", tuple(_APPS)),
+        ),
+        Relation(
+            "L3 is faster than TaskVine's invocations",
+            at_least("TaskVine, invocations", 1, "L3", tuple(_APPS)),
+        ),
     )
 
     def points(self) -> Iterator[Point]:
-        """Each application at each level."""
+        """Each application at each level, and on TaskVine."""
         for title, app in _APPS.items():
             for level, reuse in LEVELS.items():
-                yield Point(level, title, _at(bare(app, "gristmill", 2), reuse))
+                yield Point(level, title, _with(bare(app, "gristmill", 2), reuse=reuse))
+            for name, calls in _VINES.items():
+                yield Point(name, title, _with(bare(app, "taskvine", 2), calls=calls))
 
     def value(self, summary: Summary) -> float:
         """Without what LNNI prepares before its first call."""
@@ -62,5 +74,5 @@ class Applications(Sweep):
         return float(figures.get("calls_s", summary["seconds"]["run"]))
 
 
-def _at(tables: Tables, reuse: str) -> Tables:
-    return tables | {"executor": tables["executor"] | {"reuse": reuse}}
+def _with(tables: Tables, **chosen: str) -> Tables:
+    return tables | {"executor": tables["executor"] | chosen}

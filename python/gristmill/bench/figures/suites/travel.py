@@ -50,12 +50,12 @@ def _gains_little(name: str, data: Data) -> tuple[bool, str]:
 
 class DataSize(Sweep):
     """The program gives each task so many bytes, and gets as many from it, with the executor's own way of moving them,
-    through pickled files, through ProxyStore with files and with a Redis server, and, which the paper has not, through
-    files in shared memory, one for each object. Gristmill's own way is an arena of shared memory, which is used again.
-    Two of 40 tasks are under way at any time, one for each worker. The paper has 320 tasks on 32 workers, and the server
-    alone behind ProxyStore; other ways are 5.8 times as fast with Dask there, and 4.4 times with Parsl: twice counts as
-    a gain. Here no crowd of 32 waits for the one process of Dask's scheduler or Parsl's interchange that all bytes go
-    through.
+    through pickled files, through ProxyStore with files and with a Redis server, and, which the paper has not,
+    through files in shared memory, one for each object. Gristmill's own way is an arena of shared memory, which is
+    used again. Two of 40 tasks are under way at any time, one for each worker. The paper has 320 tasks on 32
+    workers, and the server alone behind ProxyStore; other ways are 5.8 times as fast with Dask there, and 4.4 times
+    with Parsl: twice counts as a gain. Here no crowd of 32 waits for the one process of Dask's scheduler or Parsl's
+    interchange that all bytes go through.
     """
 
     key = "taps-5"
