@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gristmill._profile.submissions import Sample
 from gristmill._profile.tags import COMPONENTS, Recorded, decades, hops, table
-from gristmill._trace import Sample
 
 PROGRAM = """
 import sys
@@ -127,6 +127,97 @@ def test_calls_of_parsl_programs_are_seen(tmp_path: Path) -> None:
     done = trace(str(program))
     assert (done.stdout, done.returncode) == ("72\n", 0), done.stderr
     assert "9 tasks, 9 of them looked at" in done.stderr
+
+
+#: Tasks that take each way into an engine; how many tells which are missing.
+WAYS = """
+import gristmill
+
+
+if __name__ == "__main__":
+    with gristmill.Executor(max_workers=1) as executor:
+        context = gristmill.Context(dict)
+        executor.submit_many(abs, range(1))
+        several = [executor.options(loss_retries=1).submit(abs, one) for one in range(2)]
+        several += [executor.options(context=context).submit(abs, one) for one in range(4)]
+        several += [context.submit(abs, one) for one in range(8)]
+        several += executor.options(priority=1).map(abs, range(16))
+        several += executor.options(views=True).map(max, range(32), range(32), ordered=False)
+        with gristmill.Lease(workers=1) as lease:
+            several += [lease.options(priority=1).submit(abs, one) for one in range(64)]
+"""
+
+
+@pytest.mark.slow
+def test_every_way_into_an_engine_is_seen(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(WAYS)
+    done = trace(str(program))
+    assert done.returncode == 0, done.stderr
+    assert "127 tasks, 127 of them looked at" in done.stderr
+
+
+#: Maps as programs use them: not asked for, dropped, left, with results as they come, with too little time.
+MAPS = """
+import os
+import sys
+import time
+
+import gristmill
+
+
+def note(text):
+    with open(sys.argv[1], "a") as file:
+        file.write(text)
+    return text
+
+
+def enter(path):
+    while not os.path.exists(path):
+        time.sleep(0.01)
+    return path
+
+
+if __name__ == "__main__":
+    gate = sys.argv[1] + ".gate"
+    with gristmill.Executor(max_workers=2) as executor:
+        kept = executor.map(note, "abc", buffersize=1)
+        executor.map(note, "def", buffersize=1)
+    print("".join(sorted(open(sys.argv[1]).read())))
+    with gristmill.Executor(max_workers=2) as executor:
+        results = executor.map(enter, [gate, "/"], ordered=False)
+        print(next(results))
+        late = executor.map(enter, [gate], timeout=0)
+        try:
+            next(late)
+        except TimeoutError:
+            print("late")
+        open(gate, "w").close()
+        print(list(results) == [gate])
+        begun = executor.map(abs, [-1, -2, -3], buffersize=1)
+        print(next(begun))
+        begun.close()
+        print(list(begun))
+"""
+
+
+@pytest.mark.slow
+def test_a_traced_map_does_what_it_does(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(MAPS)
+    outputs = [
+        subprocess.run(
+            [*command, str(program), str(tmp_path / name)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for name, command in (
+            ("plain", [sys.executable]),
+            ("traced", [sys.executable, "-m", "gristmill._cli", "trace"]),
+        )
+    ]
+    assert [one.stdout for one in outputs] == ["abcdef\n/\nlate\nTrue\n1\n[]\n"] * 2, outputs
 
 
 def test_a_sample_is_bounded_and_reaches_late_tasks() -> None:

@@ -103,10 +103,10 @@ def _take_notes(file: Path, sample_size: int) -> Garbage:
     garbage, process = Garbage(), os.getpid()
     sample = None
     if sample_size:
-        from gristmill import _trace
+        from gristmill._profile import submissions
 
-        sample = _trace.Sample(sample_size)
-        _trace.watch_submissions(sample)
+        sample = submissions.Sample(sample_size)
+        submissions.watch(sample)
 
     def write() -> None:
         if os.getpid() != process:

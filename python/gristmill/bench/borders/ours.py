@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gristmill._trace import Sample
+from gristmill._profile.submissions import Sample
 from gristmill.bench.borders.hops import Hop, of_tags
 from gristmill.bench.interfaces import Backend, Future
 
