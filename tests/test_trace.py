@@ -1,11 +1,13 @@
 """``gristmill trace`` runs a program as it is and says where the time of its tasks went."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from gristmill._profile import task_slices
 from gristmill._profile.submissions import Sample
 from gristmill._profile.tags import COMPONENTS, Recorded, decades, hops, table
 
@@ -47,7 +49,7 @@ def test_a_missing_program_is_named() -> None:
 
 def test_a_table_shares_out_the_whole_time() -> None:
     tags = {"submitted": 0, "written": 1_000, "claimed": 2_000, "started": 3_000}
-    tags |= {"ended": 8_000, "published": 8_000, "drained": 10_000}
+    tags |= {"ended": 8_000, "published": 8_000, "drained": 10_000, "at": 0}
     lines = table(Recorded(1, [tags], [], {}))
     assert lines[5].split()[-4:] == ["5.00", "5.00", "5.00", "50.0%"]
     shares = [float(line.split()[-1].rstrip("%")) for line in lines if line.endswith("%")]
@@ -81,10 +83,44 @@ def test_what_was_recorded_is_shown_again_without_the_program(tmp_path: Path) ->
     assert f"gristmill trace --record {file} {program} word" in page.read_text()
 
 
+def test_perfetto_has_each_task_with_its_hops_below_it(tmp_path: Path) -> None:
+    program, file = tmp_path / "program.py", tmp_path / "tags.jsonl"
+    program.write_text(PROGRAM)
+    traces = [tmp_path / "first.json", tmp_path / "again.json"]
+    trace("--record", str(file), "--perfetto", str(traces[0]), str(program), "word")
+    trace("--perfetto", str(traces[1]), str(file))
+    first, again = (json.loads(one.read_text()) for one in traces)
+    assert first == again
+    slices = [one for one in first["traceEvents"] if one["ph"] == "X"]
+    tasks = [one for one in slices if one["name"] == "task"]
+    assert [one["args"]["task"] for one in tasks] == list(range(60))
+    assert {one["name"] for one in slices} >= {"task", "ring to the client"}
+    assert tasks[-1]["ts"] > tasks[0]["ts"] + tasks[0]["dur"], "the map comes after the sum"
+
+
+def test_rows_of_perfetto_have_one_task_at_a_time() -> None:
+    def task(at: int, drained: int) -> dict[str, int]:
+        names = ("submitted", "written", "claimed", "started", "ended", "published")
+        return {name: place for place, name in enumerate(names)} | {"drained": drained, "at": at}
+
+    recorded = Recorded(4, [task(0, 100), task(10, 20), task(20, 60), task(30, 50)], [], {})
+    events = task_slices.document(recorded)["traceEvents"]
+    tasks = [one for one in events if one["name"] == "task"]
+    assert [(one["tid"], one["ts"], one["dur"]) for one in tasks] == [
+        (1, 0.0, 0.1),
+        (2, 0.01, 0.02),
+        (3, 0.02, 0.06),
+        (2, 0.03, 0.05),
+    ]
+    hops = [one for one in events if one.get("tid") == 1 and one["name"] != "task"]
+    assert [(one["ts"], one["dur"]) for one in hops][-1] == (0.005, 0.095)
+    assert [one["name"] for one in hops] == [name for _, _, name in COMPONENTS]
+
+
 #: A file of tags, as the command leaves it, but for its counts and words, and a time.
-HEAD = '{"kind": "gristmill tags", "version": 1, "count": %s, "command": %s, "machine": {}}\n'
+HEAD = '{"kind": "gristmill tags", "version": 2, "count": %s, "command": %s, "machine": {}}\n'
 TIMES = (
-    '{"submitted": %s, "written": 1, "claimed": 2, "started": 3, "ended": 4, "published": 5, '
+    '{"at": 0, "submitted": %s, "written": 1, "claimed": 2, "started": 3, "ended": 4, "published": 5, '
     '"drained": 6}\n'
 )
 
@@ -94,10 +130,10 @@ TIMES = (
     [
         ('{"kind": "gristmill tags", "version": 7, "count": 1, "command": []}\n', "version 7"),
         (
-            '{"kind": "gristmill tags", "version": 1, "count": 1, "command": []}\n{}\n',
+            '{"kind": "gristmill tags", "version": 2, "count": 1, "command": []}\n{}\n',
             "without all",
         ),
-        ('{"kind": "gristmill tags", "version": 1, "count": 1', "damaged"),
+        ('{"kind": "gristmill tags", "version": 2, "count": 1', "damaged"),
         (HEAD % ("1", "3"), "no list of words"),
         (HEAD % ('"1"', "[]"), "not all whole numbers"),
         (HEAD % ("1", "[]") + TIMES % "-1e999", "not all whole numbers"),
@@ -226,4 +262,4 @@ def test_a_sample_is_bounded_and_reaches_late_tasks() -> None:
         sample.offer(number)  # type: ignore[arg-type]
     assert len(sample.futures) == 10
     assert sample.count == 1_000
-    assert max(sample.futures) >= 100  # type: ignore[type-var]
+    assert max(future for future, _ in sample.futures) >= 100  # type: ignore[type-var]

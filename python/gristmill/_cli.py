@@ -95,6 +95,9 @@ def _trace(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument("--record", type=Path, metavar="FILE", help="write their tags there")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a report there")
     parser.add_argument(
+        "--perfetto", type=Path, metavar="FILE", help="write a trace for ui.perfetto.dev there"
+    )
+    parser.add_argument(
         "program",
         help="a Python file, a command that is one, -- -m MODULE, or what --record has written",
     )
@@ -106,7 +109,8 @@ def _trace(parser: argparse.ArgumentParser) -> Run:
         from gristmill import _trace
 
         words = [options.program, *options.arguments]
-        return _trace.run(words, options.sample, options.record, options.html)
+        files = _trace.Files(options.record, options.html, options.perfetto)
+        return _trace.run(words, options.sample, files)
 
     return run
 

@@ -6,34 +6,44 @@ stamps each task as it enters and leaves every component.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 from gristmill._profile import program, submissions, tags
 
 
-def run(words: Sequence[str], size: int, record: Path | None, html: Path | None) -> int:
+class Files(NamedTuple):
+    """Where what was found is written besides."""
+
+    #: The tags, for later.
+    record: Path | None = None
+    #: A report.
+    html: Path | None = None
+    #: A trace for Perfetto.
+    perfetto: Path | None = None
+
+
+def run(words: Sequence[str], size: int, files: Files) -> int:
     """Runs a program with its tasks sampled and prints where their time went; gives its exit status.
 
     :param words: a program with its arguments, or a file that an earlier run has recorded.
-    :param record: where the tags are written, for later.
-    :param html: where a report is written.
     """
+    if (place := _no_place(*files)) is not None:
+        print(f"gristmill trace: there is no folder {place}", file=sys.stderr)
+        return 2
     try:
         if len(words) == 1 and tags.is_recorded(Path(words[0])):
-            _show(tags.read(Path(words[0])), None, html, sys.stdout)
+            _show(tags.read(Path(words[0])), files._replace(record=None), sys.stdout)
             return 0
         found = program.find(words)
     except (program.NoProgram, tags.NoTags) as error:
         print(f"gristmill trace: {error}", file=sys.stderr)
         return 2
-    if (place := _no_place(record, html)) is not None:
-        print(f"gristmill trace: there is no folder {place}", file=sys.stderr)
-        return 2
     # The program may go elsewhere.
-    record, html = (None if file is None else file.absolute() for file in (record, html))
+    files = Files(*(None if file is None else file.absolute() for file in files))
     sample = submissions.Sample(size)
     submissions.watch(sample)
     # The program has arguments of its own.
@@ -42,7 +52,7 @@ def run(words: Sequence[str], size: int, record: Path | None, html: Path | None)
         program.run(found)
     finally:
         recorded = tags.Recorded(sample.count, sample.tags(), command, tags.machine())
-        _show(recorded, record, html, sys.stderr)
+        _show(recorded, files, sys.stderr)
     return 0
 
 
@@ -52,12 +62,16 @@ def _no_place(*files: Path | None) -> Path | None:
     return next((folder for folder in folders if not folder.is_dir()), None)
 
 
-def _show(recorded: tags.Recorded, record: Path | None, html: Path | None, file: TextIO) -> None:
-    print("\n".join(tags.table(recorded)), file=file)
-    if record is not None:
-        tags.write(record, recorded)
-    if html is not None:
+def _show(recorded: tags.Recorded, files: Files, output: TextIO) -> None:
+    print("\n".join(tags.table(recorded)), file=output)
+    if files.record is not None:
+        tags.write(files.record, recorded)
+    if files.html is not None:
         from gristmill._profile import report
 
         page = report.of_tags(recorded)
-        html.write_text(page, encoding="utf-8", errors="backslashreplace")
+        files.html.write_text(page, encoding="utf-8", errors="backslashreplace")
+    if files.perfetto is not None:
+        from gristmill._profile import task_slices
+
+        files.perfetto.write_text(json.dumps(task_slices.document(recorded)))

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import wraps
-from time import monotonic
+from time import monotonic, monotonic_ns
 from typing import Any
 
 from gristmill import _executor, _native
@@ -25,22 +25,24 @@ class Sample:
     def __init__(self, size: int) -> None:
         self._size = size
         self._random = random.Random(0)
+        self._begun = monotonic_ns()
         self.count = 0
-        self.futures: list[Future] = []
+        #: With when they were offered, which is when they had just been submitted: nanoseconds since this was made.
+        self.futures: list[tuple[Future, int]] = []
 
     def offer(self, future: Future) -> None:
         """Considers one more future."""
         self.count += 1
         if len(self.futures) < self._size:
-            self.futures.append(future)
+            self.futures.append((future, monotonic_ns() - self._begun))
             return
         place = self._random.randrange(self.count)
         if place < self._size:
-            self.futures[place] = future
+            self.futures[place] = future, monotonic_ns() - self._begun
 
     def tags(self) -> list[dict[str, Any]]:
-        """The tags of those that have run."""
-        found = (future.tags() for future in self.futures if future.done())
+        """The tags of those that have run, and ``at``: when they were submitted."""
+        found = (future.tags() | {"at": at} for future, at in self.futures if future.done())
         return [one for one in found if "drained" in one and "started" in one]
 
 

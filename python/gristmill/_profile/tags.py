@@ -26,7 +26,7 @@ COMPONENTS = (
     ("published", "drained", "ring to the client"),
 )
 #: What the first line of a file of tags has, with the version of what follows.
-_KIND, _VERSION = "gristmill tags", 1
+_KIND, _VERSION = "gristmill tags", 2
 #: Columns of a plot in the terminal, for each power of ten.
 _DECADE = 10
 
@@ -36,6 +36,7 @@ class Recorded(NamedTuple):
 
     #: How many tasks were submitted, sampled or not.
     submitted: int
+    #: Nanoseconds after each was submitted; ``at`` is when that was, after the program began.
     tags: list[dict[str, Any]]
     command: list[str]
     #: What it ran on, in words.
@@ -164,7 +165,7 @@ def read(file: Path) -> Recorded:
         head, *lines = (json.loads(line) for line in file.read_text("utf-8").splitlines())
         if head["version"] != _VERSION:
             raise NoTags(f"{file} is of version {head['version']}; this is {_VERSION}")
-        needed = {name for start, end, _ in COMPONENTS for name in (start, end)}
+        needed = {"at"} | {name for start, end, _ in COMPONENTS for name in (start, end)}
         if not all(needed <= line.keys() for line in lines):
             raise NoTags(f"{file} has tasks without all tags")
         found = Recorded(head["count"], lines, head["command"], head["machine"])
