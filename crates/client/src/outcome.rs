@@ -191,7 +191,10 @@ impl TagTimes {
         (self.tags.started_ticks != 0).then(|| self.tags.temperature.name())
     }
 
-    /// Name and time of each border, in the order of a task's life.
+    /// Name and time of each border, in the order of a task's life and never before the one ahead.
+    ///
+    /// Two of them are read once a batch: a worker claims what is still being written, and publishes while others'
+    /// answers are drained. What it noted of each task bounds these.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let tags = &self.tags;
         let span = |span: Span| self.scale.to_ns(span.ticks());
@@ -199,16 +202,44 @@ impl TagTimes {
         let has_run = tags.started_ticks != 0;
         let claimed = started.saturating_sub(span(tags.claimed_before));
         let ended = started + span(tags.ran);
+        let published = ended + span(tags.published_after);
+        let written = span(tags.written_after).min(if has_run { claimed } else { u64::MAX });
+        let drained = span(tags.drained_after).max(if has_run { published } else { 0 });
         [
             ("submitted", true, 0),
-            ("written", tags.written_after != Span::default() || has_run, span(tags.written_after)),
+            ("written", tags.written_after != Span::default() || has_run, written),
             ("claimed", has_run, claimed),
             ("started", has_run, started),
             ("ended", has_run, ended),
-            ("published", has_run, ended + span(tags.published_after)),
-            ("drained", tags.drained_after != Span::default(), span(tags.drained_after)),
+            ("published", has_run, published),
+            ("drained", tags.drained_after != Span::default(), drained),
         ]
         .into_iter()
         .filter_map(|(name, happened, ns)| happened.then_some((name, ns)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_once_a_batch_is_in_order_with_what_a_worker_noted() {
+        let tags = Tags {
+            submitted_ticks: 1_000,
+            written_after: Span::from_ticks(50),
+            started_ticks: 1_045,
+            claimed_before: Span::from_ticks(5),
+            ran: Span::from_ticks(60),
+            published_after: Span::from_ticks(10),
+            drained_after: Span::from_ticks(30),
+            ..Tags::default()
+        };
+        let times: Vec<u64> =
+            TagTimes::new(tags, TickScale::NANOSECONDS).named().map(|(_, ns)| ns).collect();
+        assert_eq!(times, [0, 40, 40, 45, 105, 115, 115]);
+        let waits = Tags { started_ticks: 0, drained_after: Span::default(), ..tags };
+        let times: Vec<_> = TagTimes::new(waits, TickScale::NANOSECONDS).named().collect();
+        assert_eq!(times, [("submitted", 0), ("written", 50)], "nothing bounds what has not run");
     }
 }
