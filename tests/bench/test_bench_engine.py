@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -17,6 +19,7 @@ from gristmill.bench.executors.ours import Gristmill
 from gristmill.bench.executors.parsls import GristmillParsl
 from gristmill.bench.executors.pools import Pool, Processes
 from gristmill.bench.filters import ObjectSize
+from gristmill.bench.records.documents import Perfetto, WfFormat
 from gristmill.bench.records.lines import JsonLines
 from gristmill.bench.transformers.files import FileName, PickledFiles
 from gristmill.bench.transformers.memory import SharedMemory
@@ -152,6 +155,58 @@ def test_records_have_the_steps_of_each_task_in_order(backend: Any, tmp_path: Pa
     ]
     assert notes["1"]["success"]
     assert times == sorted(times)
+
+
+class Garbled(OSError):
+    """Says nothing."""
+
+    def __str__(self) -> str:
+        raise LookupError
+
+
+def name_a_file_of_odd_bytes() -> None:
+    raise ValueError("no such file: " + os.fsdecode(b"/nowhere/\xff"))
+
+
+def raise_garbled() -> None:
+    raise Garbled
+
+
+def test_errors_whose_text_is_no_text_are_recorded_with_all_others(tmp_path: Path) -> None:
+    records = [kind().open(tmp_path) for kind in (JsonLines, WfFormat, Perfetto)]
+    for one in records:
+        engine = Engine(Inline().open(), records=one)
+        for function in (int, name_a_file_of_odd_bytes, raise_garbled):
+            engine.submit(function)
+        one.close()
+    lines = [json.loads(line) for line in (tmp_path / "tasks.jsonl").read_text().splitlines()]
+    assert [line["success"] for line in lines] == [True, False, False]
+    assert "/nowhere/\\udcff" in lines[1]["exception"]["message"]
+    assert "LookupError" in lines[2]["exception"]["message"]
+    assert "/nowhere/" in (tmp_path / "trace.json").read_text()
+
+
+class Forgetful:
+    """An executor that keeps what tasks return to itself."""
+
+    def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        function(*args, **kwargs)
+        future: Future[None] = Future()
+        future.set_result(None)
+        return future
+
+    def shutdown(self) -> None:
+        pass
+
+
+def test_what_is_no_answer_is_recorded_as_a_failure(tmp_path: Path) -> None:
+    records = JsonLines().open(tmp_path)
+    engine = Engine(Forgetful(), records=records)
+    engine.submit(add, 1)
+    engine.finish()
+    records.close()
+    (line,) = [json.loads(line) for line in (tmp_path / "tasks.jsonl").read_text().splitlines()]
+    assert line["exception"]["message"] == "the executor gave NoneType instead of an answer"
 
 
 def test_what_an_executor_tells_late_is_waited_for(tmp_path: Path) -> None:

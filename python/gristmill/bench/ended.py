@@ -19,7 +19,16 @@ class Failure(msgspec.Struct, gc=False):
     @classmethod
     def of(cls, error: BaseException) -> Failure:
         """What there is to say of it: workers' tracebacks come as causes."""
-        return cls(type(error).__name__, str(error), str(error.__cause__ or ""))
+        return cls(type(error).__name__, words(error), words(error.__cause__ or ""))
+
+
+def words(of: object) -> str:
+    """What it says, as files can have it: names of files in it may be no UTF-8, and some errors cannot say anything."""
+    try:
+        text = str(of)
+    except Exception as error:
+        text = f"its text cannot be had: {type(error).__name__}"
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 class Ended(msgspec.Struct, gc=False):

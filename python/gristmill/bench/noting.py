@@ -10,6 +10,7 @@ import msgspec
 
 from gristmill.bench.call import Answer
 from gristmill.bench.ended import Ended, Failure
+from gristmill.bench.errors import BenchError
 from gristmill.bench.interfaces import Future, Records
 
 if TYPE_CHECKING:
@@ -65,11 +66,15 @@ class Noting(msgspec.Struct, gc=False):
         try:
             try:
                 answer: Answer = future.result()
+                try:
+                    _, _, host, process, begun, ready, returned, put, size, group = answer
+                except (TypeError, ValueError):
+                    kind = type(answer).__name__
+                    raise BenchError(f"the executor gave {kind} instead of an answer") from None
             except BaseException as error:
                 raised = Failure.of(error)
                 ended = Ended(self.name, number, self.parents, self.submitted, received, raised)
             else:
-                _, _, host, process, begun, ready, returned, put, size, group = answer
                 ended = Ended(
                     self.name,
                     number,

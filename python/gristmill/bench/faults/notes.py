@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
+from gristmill.bench.ended import words
 from gristmill.bench.faults.kinds import FailureKind
 
 Line = TypeVar("Line", bound=msgspec.Struct)
@@ -94,7 +95,7 @@ def text_of(error: BaseException | None) -> str:
     """An error and what it comes from, in lines."""
     lines: list[str] = []
     while error is not None and len(lines) < _CAUSES_MAX:
-        lines.append(f"{type(error).__name__}: {error}"[:_TEXT_MAX])
+        lines.append(f"{type(error).__name__}: {words(error)}"[:_TEXT_MAX])
         error = error.__cause__ or error.__context__
     return "\n".join(lines)
 
