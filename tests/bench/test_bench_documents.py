@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.bench import Engine
+from gristmill.bench.ended import Ended, Failure
 from gristmill.bench.executors.here import Inline
 from gristmill.bench.records.documents import Perfetto, WfFormat
 
@@ -47,7 +48,28 @@ def test_a_workflow_has_its_graph_and_the_run_time_of_each_task(tmp_path: Path) 
     assert [one["id"] for one in runs["tasks"]] == list(tasks)
     assert all(0 <= one["runtimeInSeconds"] <= runs["makespanInSeconds"] for one in runs["tasks"])
     machines = {one["nodeName"] for one in runs["machines"]}
-    assert {name for one in runs["tasks"] for name in one["machines"]} == machines
+    assert {name for one in runs["tasks"] for name in one.get("machines", ())} == machines
+    assert [one.get("failed", False) for one in runs["tasks"]] == [False, False, False, True]
+
+
+def test_machines_are_those_that_ran_a_task(tmp_path: Path) -> None:
+    records = WfFormat().open(tmp_path)
+    records.note(Ended("far", 0, (), 1.0, 2.0, None, "elsewhere", 7, 1.0, 1.25, 1.75, 2.0))
+    records.note(Ended("bad", 1, (), 1.0, 2.0, Failure("ValueError", "no", "")))
+    records.close()
+    runs = json.loads((tmp_path / "workflow.json").read_text())["workflow"]["execution"]
+    assert runs["machines"] == [{"nodeName": "elsewhere"}]
+    far, bad = runs["tasks"]
+    assert (far["machines"], far["runtimeInSeconds"]) == (["elsewhere"], 0.5)
+    assert ("machines" in bad, bad["runtimeInSeconds"]) == (False, 0.0)
+
+
+def test_a_workflow_none_of_whose_tasks_ran_has_no_machines(tmp_path: Path) -> None:
+    records = WfFormat().open(tmp_path)
+    records.note(Ended("bad", 0, (), 1.0, 2.0, Failure("ValueError", "no", "")))
+    records.close()
+    runs = json.loads((tmp_path / "workflow.json").read_text())["workflow"]["execution"]
+    assert "machines" not in runs, "the schema has no empty list"
 
 
 def test_a_trace_has_a_slice_for_each_task_and_an_arrow_for_each_dependency(tmp_path: Path) -> None:

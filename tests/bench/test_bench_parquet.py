@@ -73,6 +73,15 @@ def _flat(line: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
+def test_the_group_of_a_worker_is_in_the_table_where_there_are_groups(tmp_path: Path) -> None:
+    records = Parquet().open(tmp_path)
+    records.note(Ended("one", 0, (), 1.0, 2.0, group="large"))
+    records.note(Ended("one", 1, (), 1.0, 2.0))
+    records.close()
+    table = importlib.import_module("pyarrow.parquet").read_table(tmp_path / "tasks.parquet")
+    assert table["group"].to_pylist() == ["large", None]
+
+
 def test_groups_are_written_as_tasks_end(tmp_path: Path) -> None:
     records = Parquet(group=10).open(tmp_path)
     for number in range(25):

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gristmill.bench import BenchError, Engine
+from gristmill.bench.ended import Ended, Failure
 from gristmill.bench.executors.here import Inline
 from gristmill.bench.records.base import RecordsPlugin
 from gristmill.bench.records.documents import Perfetto, WfFormat
@@ -54,6 +55,34 @@ def test_what_our_records_write_is_read(
         first_size, second_size, _ = (task.size for task in found.tasks)
         assert 1_000 <= first_size <= 1_050
         assert 0 < second_size <= 50
+
+
+@pytest.mark.parametrize(
+    "plugin", [JsonLines(), WfFormat(), Perfetto()], ids=lambda one: type(one).__name__
+)
+def test_what_has_failed_takes_no_time_whatever_recorded_it(
+    plugin: RecordsPlugin, tmp_path: Path
+) -> None:
+    records = plugin.open(tmp_path)
+    good, bad = (0, ()), (1, (0,))
+    steps = ("here", 7, 102.0, 102.0, 103.0, 103.0)
+    records.note(Ended("good", *good, 100.0, 104.0, None, *steps))
+    records.note(Ended("bad", *bad, 100.0, 109.0, Failure("ValueError", "no", "")))
+    records.close()
+    found = read(tmp_path)
+    assert [(task.function, task.seconds) for task in found.tasks] == [
+        ("good", pytest.approx(1.0)),
+        ("bad", 0.0),
+    ]
+    assert found.failed == 1
+
+
+def test_the_makespan_of_a_trace_is_from_the_first_submission(tmp_path: Path) -> None:
+    records = Perfetto().open(tmp_path)
+    steps = ("here", 7, 102.0, 102.0, 103.0, 103.0)
+    records.note(Ended("late", 0, (), 100.0, 103.0, None, *steps))
+    records.close()
+    assert read(tmp_path).makespan == pytest.approx(3.0)
 
 
 def test_a_workflow_has_its_tasks_with_the_bytes_that_they_wrote(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """Records as a table in a file of Parquet, which pandas, DuckDB, Polars and others read: the fields of TaPS in columns.
 
 What is nested in lines of JSON is flat here, and typed: numbers of tasks are integers, columns of what a task did are
-null where it failed, and those of its exception where it did not. Libraries that read Parquet are many, and the format
-is intricate, so that Apache's own writes it.
+null where it failed, those of its exception where it did not, and that of groups of workers where there are none.
+Libraries that read Parquet are many, and the format is intricate, so that Apache's own writes it.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ COLUMNS: tuple[tuple[str, str], ...] = (
     ("input_transform_end_time", "float64"),
     ("result_transform_start_time", "float64"),
     ("result_transform_end_time", "float64"),
+    ("group", "dictionary"),
     ("result_size", "int64"),
 )
-_OF_EXCEPTION, _OF_EXECUTION = 3, 11
+_OF_EXCEPTION, _OF_EXECUTION = 3, 12
 
 
 class Parquet(RecordsPlugin):
@@ -117,4 +118,4 @@ def _row(task: Ended) -> tuple[Any, ...]:
     begun, ready, returned, sent = task.times
     where = (task.host, task.process)
     times = (begun, sent, ready, returned, begun, ready, returned, sent)
-    return (*known, *(None,) * _OF_EXCEPTION, *where, *times, task.size)
+    return (*known, *(None,) * _OF_EXCEPTION, *where, *times, task.group or None, task.size)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -52,6 +51,8 @@ class _Specified(msgspec.Struct):
 class _Executed(msgspec.Struct):
     id: str
     runtimeInSeconds: float
+    #: Ours only.
+    failed: bool = False
 
 
 class _Specification(msgspec.Struct):
@@ -158,7 +159,8 @@ def _of_workflow(path: Path, schema: str, content: bytes) -> Recording:
         for task in workflow.specification.tasks
         for size in [sum(sizes.get(one, 0) for one in task.outputFiles) if sizes else None]
     ]
-    return arrange(path, rows, makespan=workflow.execution.makespanInSeconds)
+    failed = sum(one.failed for one in workflow.execution.tasks)
+    return arrange(path, rows, makespan=workflow.execution.makespanInSeconds, failed=failed)
 
 
 def _function(name: str) -> str:
@@ -176,24 +178,32 @@ def _ran(path: Path, name: str, runs: dict[str, float]) -> float:
 def _of_trace(path: Path, events: list[dict[str, Any]]) -> Recording:
     """Traces of our records: a slice for each task, and in some of them one for its function."""
     try:
-        rows = list(_slices(events))
-        spans = [(one["ts"], one["ts"] + one["dur"]) for one in events if one.get("ph") == "X"]
+        slices = [(place, one) for place, one in enumerate(events) if _is_task(one)]
+        rows = [_row(events, *one) for one in slices]
+        # Times are from the first submission on.
+        ended = max((one["ts"] + one["dur"] for _, one in slices), default=0.0) * 1e-6
+        failed = sum(one["args"].get("error") is not None for _, one in slices)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BenchError(f"{path} is no trace of our records: {error!r}") from error
     if not rows:
         raise BenchError(f"{path} is no trace of our records: it has no tasks")
-    begun, ended = min(begin for begin, _ in spans), max(end for _, end in spans)
-    return arrange(path, rows, makespan=(ended - begun) * 1e-6)
+    return arrange(path, rows, makespan=ended, failed=failed)
 
 
-def _slices(events: list[dict[str, Any]]) -> Iterator[Row]:
-    for place, event in enumerate(events):
-        if event.get("ph") != "X" or "task" not in event.get("args", {}):
-            continue
-        # Behind a task's slice come those of its steps: arguments, function, result.
-        steps = events[place + 1 : place + 4]
-        function = steps[1] if len(steps) > 1 and steps[1].get("name") == "function" else None
-        is_its = function is not None and "args" not in function
-        lasted = (function if is_its and function else event)["dur"] * 1e-6
-        parents = [str(one) for one in event["args"]["parents"]]
-        yield Row(str(event["args"]["task"]), str(event["name"]), lasted, parents)
+def _is_task(event: dict[str, Any]) -> bool:
+    return event.get("ph") == "X" and "task" in event.get("args", {})
+
+
+def _row(events: list[dict[str, Any]], place: int, event: dict[str, Any]) -> Row:
+    """A task, whose slice is at that place."""
+    # Behind a task's slice come those of its steps: arguments, function, result.
+    steps = events[place + 1 : place + 4]
+    function = steps[1] if len(steps) > 1 and steps[1].get("name") == "function" else None
+    is_its = function is not None and "args" not in function
+    lasted = (function if is_its and function else event)["dur"] * 1e-6
+    about = event["args"]
+    if about.get("error") is not None:
+        # The slice is as long as it was waited for: how long it ran nobody knows.
+        lasted = 0.0
+    parents = [str(one) for one in about["parents"]]
+    return Row(str(about["task"]), str(event["name"]), lasted, parents)
