@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,8 @@ def evidence(*tasks: Task, **fields: Any) -> Evidence:
         (evidence(KILLED, status=3, course=None), "program died: exit status 3"),
         (evidence(replace(KILLED, outcome=None), status=None, course=None), "hung: 1 task never ended"),
         (evidence(KILLED, status=None), "hung: in its shutdown"),
+        (evidence(replace(WAITED, outcome=None), status=None, course=None), "hung: 1 task never ended"),
+        (Evidence((), None, None), "hung: before its first task"),
         (evidence(replace(KILLED, outcome=None)), "lost: 1 task never ended"),
         (evidence(KILLED, replace(GOOD, outcome="wrong")), "lost: 1 task returned what others should"),
         (evidence(AGAIN, loss_repeats=1, status=1, said="gristmill bench: no squares"), "lost: gristmill bench: no squares"),
@@ -109,6 +112,17 @@ def test_what_is_noted_can_be_read_though_the_program_was_killed_meanwhile(tmp_p
     assert notes.ended(tmp_path) == {
         1: notes.Fate(1, "error", "BenchError: wrapped\nKeyError: 'inner'")
     }
+
+
+def test_errors_about_files_of_any_name_are_noted(tmp_path: Path) -> None:
+    noted = notes.Notes(tmp_path)
+    error = ValueError("no such file: " + os.fsdecode(b"/nowhere/\xff"))
+    noted.ended(0, "error", error)
+    noted.course(error, None)
+    course = notes.course(tmp_path)
+    assert course is not None
+    assert course.error == notes.ended(tmp_path)[0].error
+    assert "/nowhere/\\udcff" in course.error
 
 
 def test_cells_of_several_runs_say_how_often_each_was_seen() -> None:

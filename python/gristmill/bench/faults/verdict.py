@@ -55,7 +55,7 @@ _CAUSES: dict[FailureKind, str] = {
 
 def judge(evidence: Evidence) -> Verdict:
     """The verdict on a run. What is worse counts: a task that ran twice, before one that was lost, before a hang."""
-    if not evidence.injected:
+    if not evidence.injected and evidence.status is not None:
         return Verdict(Word.NOT_RUN, evidence.said if evidence.status else "no task was to fail")
     twice = _ran_twice(evidence)
     if twice:
@@ -65,8 +65,8 @@ def judge(evidence: Evidence) -> Verdict:
         return Verdict(Word.LOST, f"{_tasks(wrong)} returned what others should")
     unresolved = [task for task in evidence.tasks if task.outcome is None]
     if evidence.status is None:
-        where = _tasks(unresolved) + " never ended" if unresolved else "in its shutdown"
-        return Verdict(Word.HUNG, where)
+        where = "in its shutdown" if evidence.tasks else "before its first task"
+        return Verdict(Word.HUNG, f"{_tasks(unresolved)} never ended" if unresolved else where)
     if evidence.course is None:
         return Verdict(Word.DIED, _end_of(evidence.status))
     if unresolved:
