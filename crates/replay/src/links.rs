@@ -11,8 +11,6 @@ const FRAME_SIZE: u64 = 128;
 struct End {
     sends_at: u64,
     receives_at: u64,
-    /// What came last, so that nothing overtakes.
-    received_at: u64,
 }
 
 /// The ends of all links; the client has one, which all nodes share.
@@ -47,10 +45,7 @@ impl Links {
         let hop_ns = self.latencies.draw(self.hop_ns);
         let took_ns = transfer_ns(FRAME_SIZE + size, self.rate);
         let node = &mut self.nodes[usize::from(peer)];
-        let arrives_at =
-            pass(&mut self.client.sends_at, &mut node.receives_at, (now, hop_ns, took_ns));
-        node.received_at = node.received_at.max(arrives_at);
-        node.received_at
+        pass(&mut self.client.sends_at, &mut node.receives_at, (now, hop_ns, took_ns))
     }
 
     /// Sends to the client; gives when it is there.
@@ -63,7 +58,8 @@ impl Links {
     }
 }
 
-/// Moves bytes between two ends, each of which moves some at a time; gives when the last one is there.
+/// Moves bytes between two ends, each of which moves some at a time; gives when the last one is there: behind all that
+/// were sent before, however long a message takes.
 fn pass(sends_at: &mut u64, receives_at: &mut u64, (now, hop_ns, took_ns): (u64, u64, u64)) -> u64 {
     let begins_at = now.max(*sends_at);
     *sends_at = begins_at + took_ns;

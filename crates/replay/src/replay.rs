@@ -74,7 +74,8 @@ impl Replay {
             .collect();
         join(&mut engines[0], &cluster);
         let mut calendar = Calendar::new();
-        calendar.note(0, Event::Message(0, Message::Submit(0)));
+        let first = graph.task(0).arrival_ns;
+        calendar.note(first, Event::Message(0, Message::Submit(0)));
         Ok(Self {
             program: Program::new(&engines[0]),
             guests: engines.iter().map(|_| Guests::default()).collect(),

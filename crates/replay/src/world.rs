@@ -171,8 +171,8 @@ impl Port for World {
         let number = u32::try_from(block.offset).unwrap_or(u32::MAX);
         let all = self.holders.get(&number).map_or(&[][..], Vec::as_slice);
         let has_near = all.contains(&near.0).then_some(near);
-        let peers =
-            has_near.into_iter().chain(all.iter().take(HOLDERS_MAX).map(|&one| PeerId(one)));
+        let others = all.iter().map(|&one| PeerId(one)).filter(|&one| one != near);
+        let peers = has_near.into_iter().chain(others.take(HOLDERS_MAX));
         Holders { peers: peers.collect(), fetch_ns: transfer_ns(block.size, self.costs.link_rate) }
     }
 
@@ -187,5 +187,25 @@ impl Port for World {
 
     fn is_asleep(&self, slot: SlotId) -> bool {
         self.workers[usize::from(slot.0)].is_asleep(self.now, self.costs.spin_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Task;
+
+    #[test]
+    fn a_node_has_a_result_once_whoever_asks_for_it() {
+        let made =
+            Task { run_ns: 0, arrival_ns: 0, result_size: BLOB_MIN, function: 0, parents: vec![] };
+        let graph = Graph::new(vec![made]).expect("it is one");
+        let mut world = World::new(Arc::new(graph), Costs::nothing(), 0, 1);
+        world.note_maker(0, 3);
+        assert_eq!(world.value_size(0, 5), BLOB_MIN);
+        assert_eq!(world.value_size(0, 5), 0, "it is there");
+        let peers = |near| world.holders(&world.result(0), PeerId(near)).peers;
+        assert_eq!(peers(5).to_vec(), [PeerId(5), PeerId(3)]);
+        assert_eq!(peers(7).to_vec(), [PeerId(3), PeerId(5)]);
     }
 }

@@ -117,6 +117,15 @@ fn tasks_come_when_they_came() {
 }
 
 #[test]
+fn the_first_task_comes_when_it_came_too() {
+    let late = Task { arrival_ns: 5 * MS, ..task(MS, vec![]) };
+    for nodes in [0, 1] {
+        let found = run(vec![late.clone()], (nodes, 1), Costs::nothing(), 1);
+        assert_eq!((found.makespan_ns, found.wait.max_ns), (6 * MS, 0), "{nodes} nodes");
+    }
+}
+
+#[test]
 fn large_results_go_home_and_to_each_node_that_needs_them_once() {
     let size = 10_000_000;
     let mut tasks = vec![Task { result_size: size, ..task(MS, vec![]) }];
