@@ -229,11 +229,19 @@ def test_a_run_that_fails_is_told_in_the_place_of_its_figures(
     assert "ended with 1" in capsys.readouterr().out
 
 
-def test_runs_are_compared_with_those_of_the_same_turn() -> None:
-    def one(seconds: float) -> dict[str, Any]:
-        phases = dict.fromkeys(("open", "warm-up", "close"), 0.0) | {"run": seconds}
-        return {"seconds": phases, "tasks_per_second": 1.0, "figures": {}}
+def one(seconds: float) -> dict[str, Any]:
+    """The summary of a run."""
+    phases = dict.fromkeys(("open", "warm-up", "close"), 0.0) | {"run": seconds}
+    return {"seconds": phases, "tasks_per_second": 1.0, "figures": {}}
 
+
+@pytest.mark.parametrize(("runs", "sure"), [(1, "1, 0%"), (5, "5, 93%"), (6, "6, 95%")])
+def test_bounds_are_called_as_sure_as_they_are(runs: int, sure: str) -> None:
+    summaries = [one(float(seconds)) for seconds in range(1, runs + 1)]
+    assert f"(1-{runs}; {sure})" in table({"a": summaries})
+
+
+def test_runs_are_compared_with_those_of_the_same_turn() -> None:
     failed = {"error": "it has failed"}
     first = [failed, one(2.0), one(4.0)]
     lines = table(
@@ -298,7 +306,9 @@ THEIRS = """
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from gristmill.bench import App, Engine, ExecutorPlugin, WrongResult
+from gristmill.bench import (
+    App, Engine, ExecutorPlugin, FilterPlugin, RecordsPlugin, TransformerPlugin, WrongResult
+)
 
 
 class Squares(App):
@@ -316,15 +326,65 @@ class Squares(App):
 class OneThread(ExecutorPlugin):
     def open(self) -> Any:
         return ThreadPoolExecutor(1)
+
+
+class Large(FilterPlugin):
+    least: int = 0
+
+    def __call__(self, value: Any) -> bool:
+        return value >= self.least
+
+
+class Boxes(TransformerPlugin):
+    def open(self, folder: Any) -> Any:
+        return Boxing(folder / "boxed.txt")
+
+
+class Boxing:
+    def __init__(self, file: Any) -> None:
+        self.file = file
+        self.boxed: list[Any] = []
+
+    def transform(self, value: Any) -> Any:
+        self.boxed.append(value)
+        return (value,)
+
+    def resolve(self, name: Any) -> Any:
+        return name[0]
+
+    def is_name(self, value: Any) -> bool:
+        return isinstance(value, tuple)
+
+    def close(self) -> None:
+        self.file.write_text(repr(self.boxed))
+
+
+class Names(RecordsPlugin):
+    def open(self, folder: Any) -> Any:
+        return Naming(open(folder / "names.txt", "w"))
+
+
+class Naming:
+    def __init__(self, file: Any) -> None:
+        self.file = file
+
+    def note(self, task: Any) -> None:
+        self.file.write(f"{task.name} {task.number}\\n")
+
+    def close(self) -> None:
+        self.file.close()
 """
 
 
 def wheel(folder: Path) -> Path:
-    """A distribution with an application and an executor."""
+    """A distribution with a plug-in of each kind."""
     path = folder / "theirs-1.0-py3-none-any.whl"
     entries = (
         "[gristmill.bench.app]\nsquares = theirs:Squares\n"
         "[gristmill.bench.executor]\none-thread = theirs:OneThread\n"
+        "[gristmill.bench.filter]\nlarge = theirs:Large\n"
+        "[gristmill.bench.transformer]\nboxes = theirs:Boxes\n"
+        "[gristmill.bench.records]\nnames = theirs:Names\n"
     )
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("theirs.py", THEIRS)
@@ -345,19 +405,22 @@ def test_a_package_of_somebody_else_brings_plugins_by_being_installed(tmp_path: 
     site = tmp_path / "site"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
     subprocess.run([*pip, "--target", str(site), str(wheel(tmp_path))], check=True)
-    command = [
-        sys.executable,
-        "-m",
-        "gristmill._cli",
-        "bench",
-        "run",
-        "--app",
-        "squares",
-        "--app.count",
-        "5",
-    ]
-    command += ["--executor", "one-thread", "--run.folder", str(tmp_path / "runs")]
+    bench = [sys.executable, "-m", "gristmill._cli", "bench"]
     environment = os.environ | {"PYTHONPATH": str(site)}
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    chosen = {"app": "squares", "executor": "one-thread", "filter": "large"}
+    chosen |= {"transformer": "boxes", "records": "names"}
+    words = [word for kind, name in chosen.items() for word in (f"--{kind}", name)]
+    words += ["--app.count", "5", "--filter.least", "9", "--run.folder", str(tmp_path / "runs")]
+    ended = subprocess.run(
+        [*bench, "run", *words], env=environment, capture_output=True, text=True, check=False
+    )
     assert ended.returncode == 0, ended.stderr
     assert "squares on one-thread: 5 squares" in ended.stdout
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert (folder / "boxed.txt").read_text() == "[9, 16]"
+    assert (folder / "names.txt").read_text() == "".join(f"pow {number}\n" for number in range(5))
+    listed = subprocess.run(
+        [*bench, "list"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert listed.returncode == 0, listed.stderr
+    assert "  boxes\n" in listed.stdout, "it says nothing about itself, and has nothing to set"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.bench.statistics import median_of
+from gristmill.bench.statistics import CONFIDENCE, REPEATS, median_of
 
 
 def test_the_bounds_are_those_of_the_tables_of_order_statistics() -> None:
@@ -20,6 +20,18 @@ def test_few_samples_have_their_extremes_and_say_how_sure_these_are() -> None:
     found = median_of([3.0, 1.0, 2.0])
     assert found == (2.0, 1.0, 3.0, 3, 0.75)
     assert median_of([4.0]) == (4.0, 4.0, 4.0, 1, 0.0)
+
+
+def test_runs_that_nobody_counts_are_enough_for_the_confidence_that_is_named() -> None:
+    assert median_of([0.0] * REPEATS).confidence >= CONFIDENCE
+    assert median_of([0.0] * (REPEATS - 1)).confidence < CONFIDENCE
+
+
+def test_thousands_of_samples_have_narrow_bounds() -> None:
+    # By the normal distribution the 95 % interval of n samples is 1.96 roots of n wide.
+    found = median_of([float(number) for number in range(10_000)])
+    assert (found.low, found.high) == (4901.0, 5098.0)
+    assert 0.95 <= found.confidence < 0.952
 
 
 @given(st.lists(st.floats(0, 1e9), min_size=1, max_size=200))

@@ -15,6 +15,7 @@ from gristmill.bench.errors import BenchError
 from gristmill.bench.faults import matrix, tables
 from gristmill.bench.figures import command as figures
 from gristmill.bench.replay import command as replay
+from gristmill.bench.statistics import REPEATS
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +43,9 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         metavar="NAME,NAME",
         help="others are compared with the first",
     )
-    several.add_argument("--repeats", type=int, default=5, metavar="N", help="runs of each (5)")
+    several.add_argument(
+        "--repeats", type=int, default=REPEATS, metavar="N", help=f"runs of each ({REPEATS})"
+    )
     several.set_defaults(do=_compare, takes_fields=True, executor=None)
     again = kinds.add_parser(
         "reproduce", help="measure figures of papers again, and write a page of them"
@@ -217,7 +220,8 @@ def _list(_options: argparse.Namespace, _words: list[str]) -> int:
             except BenchError as error:
                 print(f"  {name:<16} {error}")
                 continue
-            print(f"  {name:<16} {(plugin.__doc__ or '').strip().splitlines()[0]}")
+            about = (plugin.__doc__ or "").strip().partition("\n")[0]
+            print(f"  {name:<16} {about}".rstrip())
             for line in (plugin.missing(), _fields(plugin)):
                 if line:
                     print(f"  {'':<16} {line}")

@@ -48,7 +48,7 @@ def _fields(tables: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def table(found: dict[str, list[dict[str, Any]]]) -> str:
-    """What was found, as text: medians with 95 % confidence intervals, and ratios to the first executor."""
+    """What was found, as text: medians, how sure their bounds are, and ratios to the first executor."""
     lines = [
         f"{'executor':<14}{'tasks/s':>10}  {'run':<32}{'of the first':<14}open, warm-up, close"
     ]
@@ -91,5 +91,6 @@ def _phase(summaries: list[dict[str, Any]], phase: str) -> str:
 
 
 def _text(one: Median, unit: str) -> str:
-    sure = f"{one.confidence:.0%}" if one.confidence < 0.95 else "95%"
+    # Never more than it is.
+    sure = f"{min(int(100 * one.confidence), 95)}%"
     return f"{one.value:.3g} {unit} ({one.low:.3g}-{one.high:.3g}; {one.samples}, {sure})"

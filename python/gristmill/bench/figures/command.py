@@ -14,6 +14,7 @@ from gristmill.bench.errors import BenchError
 from gristmill.bench.figures import catalogue, page
 from gristmill.bench.figures.figure import Figure
 from gristmill.bench.figures.session import Session
+from gristmill.bench.statistics import REPEATS
 
 #: Distributions whose versions the page names.
 _TELLING = ("gristmill", "parsl", "ray", "distributed", "loky", "proxystore", "numpy")
@@ -30,7 +31,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=Path("results"),
         help="where measurements, pictures and the page are written (results)",
     )
-    parser.add_argument("--repeats", type=int, default=5, metavar="N", help="runs of each (5)")
+    parser.add_argument(
+        "--repeats", type=int, default=REPEATS, metavar="N", help=f"runs of each ({REPEATS})"
+    )
     parser.add_argument(
         "--list", action="store_true", help="measure nothing: name all figures, and where they are"
     )
