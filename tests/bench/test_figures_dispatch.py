@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import os
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from gristmill._profile.tags import COMPONENTS
 from gristmill.bench import config, plugins, run
 from gristmill.bench.apps.held import Held
 from gristmill.bench.borders import notes
-from gristmill.bench.borders.hops import OF_HTEX, OF_OURS, OF_POOLS, of_borders
+from gristmill.bench.borders.hops import OF_HTEX, OF_POOLS, Hop, of_borders, of_tags
 from gristmill.bench.engine import Engine
 from gristmill.bench.errors import BenchError, WrongResult
 from gristmill.bench.executors.ours import Gristmill
@@ -204,7 +206,7 @@ def test_times_of_parsl(queue: float, expected: bool) -> None:
     cells = {
         "Parsl": hops,
         "loky": dict.fromkeys(OF_POOLS, 100.0),
-        "Gristmill": dict.fromkeys(OF_OURS, 1.0 if expected else 1e6),
+        "Gristmill": dict.fromkeys([name for _, _, name in COMPONENTS], 1.0 if expected else 1e6),
     }
     assert held(pipeline.Times(), cells) == [expected] * 6
     if not expected:
@@ -222,7 +224,22 @@ def test_hops_lie_between_borders_and_tasks_that_have_not_crossed_all_do_not_cou
     noted.note(2, 0)
     found = of_borders(list(notes.read(tmp_path).values()), ("first", "second"))
     assert found == [("first", 2, 2, 1), ("second", 5, 5, 1)]
-    assert [one.tasks for one in of_borders([], ("first",))] == [0]
+
+
+def test_hops_that_no_task_has_passed_are_no_measurement() -> None:
+    submitted = {0: 1_000}
+    with pytest.raises(BenchError, match="no task has crossed all borders"):
+        of_borders([submitted], ("first", "second"))
+    with pytest.raises(BenchError, match="no task has crossed all borders"):
+        of_tags([])
+
+
+def passed_by(pool: Any, count: int) -> list[Hop]:
+    """Its hops, once so many tasks have passed them."""
+    with contextlib.suppress(BenchError):
+        hops: list[Hop] = pool.hops()
+        return hops if all(hop.tasks == count for hop in hops) else []
+    return []
 
 
 @pytest.mark.parametrize("name", ["processes", pytest.param("loky", marks=needs_loky)])
@@ -237,9 +254,8 @@ def test_tasks_of_a_pool_are_noted_on_their_way_and_back(name: str) -> None:
         with pytest.raises(ZeroDivisionError):
             pool.submit(operator.truediv, 1, 0).result(60)
         # Futures wake who waits for them before they call what notes their end.
-        while any(hop.tasks < 3 for hop in pool.hops()):
+        while not (found := passed_by(pool, 3)):
             os.sched_yield()
-        found = pool.hops()
         assert [hop.name for hop in found] == list(OF_POOLS)
         assert all(hop.tasks == 3 and hop.mean_us > 0 for hop in found)
     finally:
@@ -262,20 +278,40 @@ def test_the_log_of_a_kernel_is_written_if_it_is_asked_for(is_on: bool) -> None:
         opened.shutdown()
 
 
-def tagged(executor: str, tmp_path: Path) -> dict[str, float]:
+def tagged(executor: str, tmp_path: Path, **fields: Any) -> dict[str, float]:
     """Runs some tasks; gives the median of each hop."""
     options = {"folder": str(tmp_path), "tags": True, "warmup": 5, "timeout": 100}
     app = {"name": "synthetic", "tasks": 20}
-    tables = {"app": app, "executor": {"name": executor}, "run": options}
+    tables = {"app": app, "executor": {"name": executor, **fields}, "run": options}
     found = run.summary(run.start(config.resolve(tables)))["hops"]
     assert {one["tasks"] for one in found} == {20}
     return {one["name"]: one["median_us"] for one in found}
 
 
-def test_tasks_of_ours_have_hops_by_their_tags(tmp_path: Path) -> None:
-    hops = tagged("gristmill", tmp_path)
-    assert tuple(hops) == OF_OURS
+@pytest.mark.parametrize("nodes", [0, pytest.param(2, marks=pytest.mark.slow)])
+def test_tasks_of_ours_have_hops_by_their_tags(tmp_path: Path, nodes: int) -> None:
+    hops = tagged("gristmill", tmp_path, nodes=nodes)
+    assert tuple(hops) == tuple(name for _, _, name in COMPONENTS)
     assert all(time >= 0 for time in hops.values())
+
+
+def is_here(process: int) -> bool:
+    return process == os.getpid()
+
+
+def test_tasks_in_contexts_have_hops_and_keep_their_contexts() -> None:
+    made: Any = plugins.make("executor", "gristmill", {"workers": 1})
+    opened = made.open_tagged()
+    try:
+        assert opened.submit(abs, -1).result(60) == 1
+        engine = Engine(opened)
+        inside = engine.within(os.getpid)
+        opened.begin()
+        found = [inside.submit(is_here) for _ in range(3)]
+        assert [one.result(60) for one in found] == [False] * 3, "it was set up before the fork"
+        assert {hop.tasks for hop in opened.hops()} == {3}
+    finally:
+        opened.shutdown()
 
 
 @needs_parsl
@@ -288,7 +324,7 @@ def test_tasks_of_parsl_have_hops_in_all_processes_of_htex(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("executor", "fields"),
-    [("threads", {}), ("gristmill", {"batches": 5}), ("gristmill", {"nodes": 1})],
+    [("threads", {}), ("gristmill", {"batches": 5})],
 )
 def test_hops_that_nobody_knows_are_refused(executor: str, fields: dict[str, Any]) -> None:
     made: Any = plugins.make("executor", executor, fields)

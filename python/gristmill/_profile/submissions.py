@@ -24,10 +24,14 @@ class Sample:
 
     def __init__(self, size: int) -> None:
         self._size = size
+        self.forget()
+
+    def forget(self) -> None:
+        """Begins anew."""
         self._random = random.Random(0)
         self._begun = monotonic_ns()
         self.count = 0
-        #: With when they were offered, which is when they had just been submitted: nanoseconds since this was made.
+        #: With when they were offered, which is when they had just been submitted: nanoseconds since this began.
         self.futures: list[tuple[Future, int]] = []
 
     def offer(self, future: Future) -> None:

@@ -8,6 +8,7 @@ from statistics import fmean, median
 from typing import Any, NamedTuple, Protocol
 
 from gristmill._profile.tags import COMPONENTS
+from gristmill.bench.errors import BenchError
 from gristmill.bench.interfaces import Backend
 
 
@@ -67,8 +68,6 @@ OF_POOLS = (
     "queue back to the client",
     "client: completes",
 )
-#: The same of ours.
-OF_OURS = tuple(name for _, _, name in COMPONENTS)
 
 
 class Hop(NamedTuple):
@@ -87,7 +86,7 @@ class TaggedBackend(Backend, Protocol):
         """Forgets all tasks before."""
 
     def hops(self) -> list[Hop]:
-        """Where the time of the others went that have ended."""
+        """Where the time of the others went that have ended; ``BenchError``: there are none."""
 
 
 def of_borders(tasks: Sequence[Mapping[int, int]], names: Sequence[str]) -> list[Hop]:
@@ -103,5 +102,7 @@ def of_tags(tags: Sequence[Mapping[str, Any]]) -> list[Hop]:
 
 def _hop(name: str, times_ns: Sequence[int]) -> Hop:
     if not times_ns:
-        return Hop(name, 0.0, 0.0, 0)
+        raise BenchError(
+            "run.tags: no task has crossed all borders, so that there is nothing to measure"
+        )
     return Hop(name, median(times_ns) / 1e3, fmean(times_ns) / 1e3, len(times_ns))

@@ -7,7 +7,8 @@ from typing import Any
 
 from gristmill._profile.submissions import Sample
 from gristmill.bench.borders.hops import Hop, of_tags
-from gristmill.bench.interfaces import Backend, Future
+from gristmill.bench.interfaces import Backend, Future, Keeper
+from gristmill.bench.within import Source
 
 #: Tasks whose futures are kept, drawn evenly.
 _SAMPLE = 10_000
@@ -16,9 +17,11 @@ _SAMPLE = 10_000
 class TaggedDirect:
     """A backend over our executor that keeps futures for their tags."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, sample: Sample | None = None) -> None:
         self._backend = backend
-        self._sample = Sample(_SAMPLE)
+        self._sample = Sample(_SAMPLE) if sample is None else sample
+        if isinstance(backend, Keeper):
+            self.within = self._within
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
         """Submits a call."""
@@ -28,7 +31,7 @@ class TaggedDirect:
 
     def begin(self) -> None:
         """Forgets all tasks before."""
-        self._sample = Sample(_SAMPLE)
+        self._sample.forget()
 
     def hops(self) -> list[Hop]:
         """Where the time of the others went that have ended."""
@@ -37,3 +40,11 @@ class TaggedDirect:
     def shutdown(self) -> None:
         """Ends every process and thread of it."""
         self._backend.shutdown()
+
+    def _within(
+        self, setup: Callable[..., Any], arguments: tuple[Any, ...], /
+    ) -> tuple[Backend, Source]:
+        """The same with a context, whose tasks are among the others."""
+        assert isinstance(self._backend, Keeper), "only what keeps is asked to"
+        inside, source = self._backend.within(setup, arguments)
+        return TaggedDirect(inside, self._sample), source

@@ -88,8 +88,8 @@ class Gristmill(GroupedExecutor):
         return Direct(executor, options, self.reuse)
 
     def open_tagged(self) -> TaggedBackend:
-        """Its tasks have tags; those of batches and of nodes are not looked at."""
-        if self.batches or self.nodes:
+        """Its tasks have tags; those of batches are not looked at."""
+        if self.batches:
             return super().open_tagged()
         return TaggedDirect(self.open())
 
