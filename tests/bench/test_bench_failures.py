@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,7 @@ from gristmill.bench.executors.pools import Processes
 from gristmill.bench.faults import notes
 from gristmill.bench.faults.evidence import read
 from gristmill.bench.faults.injector import Plan
-from gristmill.bench.faults.kinds import FAILURE_KINDS, FailureKind
+from gristmill.bench.faults.kinds import FAILURE_KINDS, FailureKind, Scene, fail
 from gristmill.bench.faults.verdict import Word, judge, names_cause
 from gristmill.bench.faults.watched import executions
 from gristmill.bench.plugins import find
@@ -210,6 +213,24 @@ def test_the_same_tasks_fail_for_the_same_seed_and_as_many_as_asked_for() -> Non
     for rate in (0.01, 0.3, 0.75, 1.0):
         shared = sum(Plan(("failure",), rate, 1, 1).draw(one) is not None for one in range(1_000))
         assert shared == pytest.approx(1_000 * rate, rel=0.05)
+
+
+def test_threads_that_run_out_of_files_at_once_leave_the_limit_as_it_was() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    scene = Scene(program=os.getpid(), may_die=False, memory_size=0, fence=None)
+
+    def run_out() -> None:
+        for number in range(10):
+            with pytest.raises(OSError, match="Too many open files"):
+                fail("ulimit", number, scene)
+
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            for one in [threads.submit(run_out) for _ in range(4)]:
+                one.result()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == before
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_executions_are_counted_whoever_asks_for_them(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Literal, NoReturn, get_args
 
 from gristmill.bench.apart import MEMORY, Fence, NotApart
@@ -184,16 +185,21 @@ def _open_files(_number: int, _scene: Scene) -> None:
             opened.enter_context(open(os.devnull, "rb"))
 
 
+#: Held while a limit is lowered: another thread that did so meanwhile would take that for what it is to restore.
+_lowering = Lock()
+
+
 @contextmanager
 def _lowered(limit: int, most: int) -> Iterator[None]:
     """Bounds what this process may have: nobody else runs out of it, and not for longer than this."""
-    soft, hard = resource.getrlimit(limit)
-    bound = most if soft == resource.RLIM_INFINITY else min(soft, most)
-    resource.setrlimit(limit, (bound, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(limit, (soft, hard))
+    with _lowering:
+        soft, hard = resource.getrlimit(limit)
+        bound = most if soft == resource.RLIM_INFINITY else min(soft, most)
+        resource.setrlimit(limit, (bound, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(limit, (soft, hard))
 
 
 _WAYS: dict[FailureKind, Callable[[int, Scene], None]] = {
