@@ -149,11 +149,11 @@ class Results:
     def _await_some(self) -> None:
         left = None if self._end is None else max(0.0, self._end - monotonic())
         if self._is_ordered:
-            _native.wait_any(list(self._pending)[:1], left)
+            _native.wait_any([self._pending[0]], left)
             self._ended.append(self._pending.popleft())
             return
         _native.wait_any(self._pending, left)
-        # All at once: each look at what is under way takes as long as that is much.
+        # All that have: a look at each costs as much as there are under way.
         under_way: deque[Future] = deque()
         for future in self._pending:
             (self._ended if future.done() else under_way).append(future)
