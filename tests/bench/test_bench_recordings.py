@@ -182,6 +182,10 @@ def _changed(change: str) -> bytes:
             "is no trace of our records: KeyError('dur')",
         ),
         (
+            b'{"traceEvents": [{"ph": "X", "ts": 0, "dur": 1, "args": "task"}]}',
+            "is no trace of our records: AttributeError",
+        ),
+        (
             b'{"traceEvents": [{"ph": "X", "args": {"task": 0}, "dur": 1%s}]}' % (b"0" * 400),
             "too large",
         ),

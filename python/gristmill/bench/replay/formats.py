@@ -183,7 +183,7 @@ def _of_trace(path: Path, events: list[dict[str, Any]]) -> Recording:
         # Times are from the first submission on.
         ended = max((one["ts"] + one["dur"] for _, one in slices), default=0.0) * 1e-6
         failed = sum(one["args"].get("error") is not None for _, one in slices)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise BenchError(f"{path} is no trace of our records: {error!r}") from error
     if not rows:
         raise BenchError(f"{path} is no trace of our records: it has no tasks")
