@@ -144,7 +144,7 @@ def test_the_command_replays_what_a_run_has_left(
         (["--workers", "2", "--run.folder", "x"], "run is for a run"),
         (["--workers", "2", "--cost.hop", "3"], "there is no cost.hop; there are: program_ns,"),
         (["--workers", "2", "--cost.hop_ns", "far"], "cost.hop_ns: 'far' is no number"),
-        (["--workers", "2", "--cost.hop_ns", "-1"], "hop_ns is from 0 to"),
+        (["--workers", "2", "--cost.hop_ns", "-1"], ": cost.hop_ns is from 0 to"),
         (["--workers", "2", "--cost.scatter", "nan"], "scatter is from 0 to 2, not NaN"),
         (["--workers", "2", "--app.scale", "0"], "app.scale: Input should be greater than 0"),
         (["--app.arrivals", "sometimes"], "app.arrivals: Input should be"),

@@ -64,7 +64,7 @@ def table(found: dict[str, list[dict[str, Any]]]) -> str:
         rate = median_of([one["tasks_per_second"] for one in good]).value
         lost = f"  {len(summaries) - len(good)} runs failed" if len(good) < len(summaries) else ""
         lines.append(
-            f"{name:<14}{rate:>10,.0f}  {_text(median_of(runs), 's'):<32}{ratio:<14}{rest}{lost}"
+            f"{name:<14}{rate:>10,.0f}  {_text(median_of(runs), 's'):<32}  {ratio:<12}{rest}{lost}"
         )
         for figure in good[0]["figures"]:
             quantity, _, unit = figure.rpartition("_")

@@ -16,6 +16,7 @@ from typing import Any, Generic, Self, TypeVar
 import msgspec
 
 from gristmill.bench.call import Call, Passage, value_of
+from gristmill.bench.errors import BenchError
 from gristmill.bench.interfaces import Backend, Filter, Future, Keeper, Records, Transformer
 from gristmill.bench.noting import Noting, Tally
 from gristmill.bench.within import Anew, Kept, Prepared, Reuse, Source
@@ -232,11 +233,17 @@ class Engine:
     def finish(self, seconds: float = 10.0) -> None:
         """Waits until the end of each task is noted: some executors tell of it after they have given the result.
 
-        What has not ended by then is not waited for any longer.
+        What has not ended by then is not waited for any longer. ``BenchError``: some could not be noted.
         """
         end = monotonic() + seconds
         while self._tally.unnoted and monotonic() < end:
             sleep(0.001)
+        if self._tally.lost:
+            first = self._tally.lost[0]
+            raise BenchError(
+                f"{len(self._tally.lost)} of {self.submitted} tasks could not be noted:"
+                f" {type(first).__name__}: {first}"
+            ) from first
 
     def _sent(self, argument: Any) -> Any:
         if type(argument) is TaskFuture:

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 class Tally:
     """What an engine and those within it count together."""
 
-    __slots__ = ("callbacks", "submitted", "unnoted")
+    __slots__ = ("callbacks", "lost", "submitted", "unnoted")
 
     def __init__(self) -> None:
         self.submitted = 0
         #: Tasks of which nothing was noted yet.
         self.unnoted: set[int] = set()
+        #: Why tasks could not be noted, one for each.
+        self.lost: list[Exception] = []
         #: What is called once a task is noted, by its number: executors are given one callback of each task, as a
         #: second one costs some of them more than all else. Each use is one operation of the dict, so it needs no lock.
         self.callbacks: dict[int, tuple[Callable[[Any], object], TaskFuture[Any]]] = {}
@@ -92,6 +94,9 @@ class Noting(msgspec.Struct, gc=False):
                     group,
                 )
             self.records.note(ended)
+        except Exception as error:
+            # Whoever calls back passes it to nobody.
+            tally.lost.append(error)
         finally:
             tally.unnoted.discard(number)
             if tally.callbacks:

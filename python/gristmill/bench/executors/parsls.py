@@ -29,8 +29,9 @@ Nodes = Annotated[int, Field(ge=0)]
 
 
 class Parsl(ExecutorPlugin):
-    """Parsl's data-flow kernel over its own executors: HTEX, of one local block, or threads; or over processes that
-    are reached directly: the DIREX of "Towards Fine-grained Parallelism" (thesis, section 2.3).
+    """Parsl's kernel over HTEX, over threads, or over processes that it reaches directly.
+
+    HTEX has one local block. The last is the DIREX of "Towards Fine-grained Parallelism" (thesis, section 2.3).
     """
 
     needs: ClassVar[tuple[str, ...]] = ("parsl",)

@@ -83,7 +83,9 @@ def forecast(app: Replay, cluster: Cluster, costs: Mapping[str, float]) -> dict[
             f"{recording.source}: times or sizes are beyond what is counted"
         ) from error
     except (ValueError, RuntimeError) as error:
-        raise BenchError(f"{recording.source}: {error}") from error
+        is_of_cost = str(error).partition(" ")[0] in dict(costs)
+        of_what = "cost." if is_of_cost else f"{recording.source}: "
+        raise BenchError(of_what + str(error)) from error
     seconds = {
         f"{name.removesuffix('_ns')}_s": value / _NS
         for name, value in found.items()
