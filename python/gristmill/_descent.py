@@ -144,6 +144,22 @@ def run_bounded(
     return status if in_time else None
 
 
+def run_below(words: list[str], environment: dict[str, str]) -> int:
+    """Runs this module as a process in between, with those words; gives its exit status.
+
+    A program that is interrupted meanwhile, in whatever way, goes on when all of that has ended.
+    """
+    command = [sys.executable, "-m", "gristmill._descent", *words]
+    between = subprocess.Popen(command, env=environment)
+    try:
+        return between.wait()
+    except BaseException:
+        # Not by force: it has to end what is below it.
+        between.terminate()
+        between.wait()
+        raise
+
+
 def last_line(log: Path) -> str:
     """The last line of a command's output."""
     lines = log.read_text(errors="replace").strip().splitlines()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -66,6 +69,54 @@ def test_a_task_that_stays_is_seen_to_run(tmp_path: Path) -> None:
     sign = tmp_path / "sign"
     probe.stay(str(sign), str(tmp_path / "no-gate"))
     assert not probe.runs(sign)
+
+
+#: Runs in each interpreter that is told of it before anything else: that of probes interrupts the test, and stays.
+STAYS = """
+import os, sys, time
+if "gristmill.bench.probes.child" in sys.orig_argv and "gristmill._descent" not in sys.orig_argv:
+    open(os.environ["GRISTMILL_TEST_TOLD"], "w").close()
+    time.sleep(3600)
+"""
+
+
+def test_probes_that_are_interrupted_leave_no_processes_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = tmp_path / "told"
+    os.mkfifo(told)
+    (tmp_path / "sitecustomize.py").write_text(STAYS)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("GRISTMILL_TEST_TOLD", str(told))
+
+    class Interrupted(Exception):
+        """What a handler of signals raises."""
+
+    def interrupt(_signal: int, _frame: object) -> None:
+        raise Interrupted
+
+    def interrupt_when_told() -> None:
+        told.read_text()
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    teller = threading.Thread(target=interrupt_when_told)
+    teller.start()
+    try:
+        with pytest.raises(Interrupted):
+            ask({"name": "inline", "workers": 1}, [PROBES[CLOSURES]])
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    teller.join()
+    mark = f"GRISTMILL_TEST_TOLD={told}".encode()
+    assert not [one for one in Path("/proc").glob("[0-9]*/environ") if mark in bytes_of(one)]
+
+
+def bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 def test_what_is_not_installed_is_not_asked() -> None:

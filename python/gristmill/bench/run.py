@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -70,10 +69,9 @@ def start(benchmark: Benchmark, folder: Path | None = None) -> Path:
         folder.mkdir()
     (folder / CONFIGURATION).write_text(benchmark.to_toml(), encoding="utf-8")
     seconds = benchmark.run.timeout or benchmark.app.run_timeout
-    command = [sys.executable, "-m", "gristmill._descent", str(seconds or 0), str(folder / LOG)]
     # Folders that its engines make in that of the system go with it, however it ends.
-    command += ["" if "TMPDIR" in benchmark.run.environment else "gb-"]
-    command += [*fenced, sys.executable, "-m"]
+    prefix = "" if "TMPDIR" in benchmark.run.environment else "gb-"
+    command = [str(seconds or 0), str(folder / LOG), prefix, *fenced, sys.executable, "-m"]
     if benchmark.run.profile:
         # What it says would stand where a run that fails says why.
         output = ["--quiet", "--output", str(folder / PROFILE)]
@@ -82,7 +80,7 @@ def start(benchmark: Benchmark, folder: Path | None = None) -> Path:
     threads = dict.fromkeys(THREAD_VARIABLES, str(benchmark.executor.threads))
     try:
         told = threads | benchmark.run.environment
-        status = _wait_for(subprocess.Popen(command, env=os.environ | told))
+        status = _descent.run_below(command, os.environ | told)
     finally:
         if isinstance(benchmark.executor, GroupedExecutor) and benchmark.executor.groups:
             cgroups.sweep()
@@ -94,16 +92,6 @@ def start(benchmark: Benchmark, folder: Path | None = None) -> Path:
             f"the run in {folder} ended with {status}: {said} (see {LOG} there)", status
         )
     return folder
-
-
-def _wait_for(process: subprocess.Popen[bytes]) -> int:
-    """Waits for its end, which comes soon when this program is interrupted, with that of all that it has started."""
-    try:
-        return process.wait()
-    except BaseException:
-        process.terminate()
-        process.wait()
-        raise
 
 
 def summary(folder: Path) -> dict[str, Any]:

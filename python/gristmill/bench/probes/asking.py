@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -51,12 +50,12 @@ def _ask(executor: dict[str, Any], probes: Sequence[Probe]) -> dict[str, float]:
         questions = {"executor": executor, "probes": [one.rows[0] for one in probes]}
         (folder / QUESTIONS).write_text(json.dumps(questions))
         log = folder / LOG
-        command = [sys.executable, "-m", "gristmill._descent", str(_LIMIT_S), str(log), ""]
+        command = [str(_LIMIT_S), str(log), ""]
         # What killed workers leave in memory goes with its namespace, where there are some.
         command += apart.command([], folder) if apart.missing() is None else []
         command += [sys.executable, "-m", "gristmill.bench.probes.child", scratch]
         told = dict.fromkeys(THREAD_VARIABLES, "1") | {"TMPDIR": scratch}
-        status = subprocess.run(command, env=os.environ | told, check=False).returncode
+        status = _descent.run_below(command, os.environ | told)
         noted = _noted(folder / ANSWERS)
         if not noted:
             raise BenchError(
