@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,26 @@ def test_a_level_keeps_what_was_set_up_or_does_not(name: str, setups: int) -> No
 def test_a_setup_that_fails_is_said_with_its_level() -> None:
     with pytest.raises(BenchError, match=r"(?s)L3: .*no such model"), opened("L3", broken) as level:
         level.call(scaled, 1)
+
+
+def hang(_context: Any, told: str) -> None:
+    Path(told).write_text("it runs")
+    threading.Event().wait()
+
+
+@pytest.mark.parametrize("name", [pytest.param("L1", marks=pytest.mark.slow), "L3"])
+def test_a_call_that_hangs_does_not_outlive_what_was_measured(name: str, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    os.mkfifo(told)
+
+    def measure() -> None:
+        with opened(name, ready, 1) as level:
+            level.submit(hang, level.context, str(told))
+            told.read_text()
+            raise BenchError("its time is over")
+
+    with pytest.raises(BenchError, match="its time is over"):
+        measure()
 
 
 def test_additions_are_timed_as_tasks_as_invocations_and_here() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
 
+import gristmill
 from gristmill.bench.errors import BenchError
 
 #: After the first time it is interrupted again and again: something may have caught that. Cleaning up takes less.
@@ -38,3 +39,13 @@ def ended_within(seconds: float) -> Iterator[None]:
         if left:
             # An alarm that somebody else has set goes on.
             signal.setitimer(signal.ITIMER_REAL, max(0.001, left - (monotonic() - begun)), interval)
+
+
+@contextmanager
+def left_at_once(executor: gristmill.Executor) -> Iterator[None]:
+    """Ends what an executor runs when the block fails: whoever leaves it waits for its calls, and one may hang."""
+    try:
+        yield
+    except BaseException as error:
+        executor._expire(f"what it was for has failed: {error}")
+        raise

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import gristmill
 from gristmill.bench.errors import BenchError
+from gristmill.bench.figures.bounded import left_at_once
 
 Reuse = Literal["memory", "disk", "none"]
 #: What each level is called by ``gristmill.Context``.
@@ -74,7 +75,10 @@ def opened(
     """
     name = f"{getattr(setup, '__name__', 'setup')} at {level}"
     try:
-        with gristmill.Executor(workers, threads_per_worker=1) as executor:
+        with (
+            gristmill.Executor(workers, threads_per_worker=1) as executor,
+            left_at_once(executor),
+        ):
             context = gristmill.Context(
                 setup, *arguments, name=name, reuse=LEVELS[level], **options
             )

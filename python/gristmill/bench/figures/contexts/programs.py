@@ -11,6 +11,7 @@ from typing import Any
 import gristmill
 from gristmill import on
 from gristmill.bench.errors import BenchError
+from gristmill.bench.figures.bounded import left_at_once
 from gristmill.bench.figures.data import Data
 from gristmill.bench.figures.figure import Figure, Relation
 from gristmill.bench.figures.session import Case, Sample, Session
@@ -88,7 +89,7 @@ def counted(name: str) -> Iterator[Sample]:
     """Runs one of the programs on a node with one worker, and counts."""
     data = os.urandom(_DATA_SIZE)
     try:
-        with gristmill.Executor(nodes=on.local(1, 1)) as executor:
+        with gristmill.Executor(nodes=on.local(1, 1)) as executor, left_at_once(executor):
             submit = _submit(executor, name, data)
             # The first call is told with what is sent once.
             found = [submit(0).result()]

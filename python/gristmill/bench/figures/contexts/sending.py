@@ -11,6 +11,7 @@ import gristmill
 from gristmill import on
 from gristmill.bench.errors import BenchError
 from gristmill.bench.executors.base import scratch
+from gristmill.bench.figures.bounded import left_at_once
 from gristmill.bench.figures.data import Data
 from gristmill.bench.figures.figure import Figure, Relation
 from gristmill.bench.figures.session import Case, Sample, Session
@@ -110,6 +111,7 @@ def sent(topology: Topology) -> dict[str, dict[str, int]]:
         with (
             scratch() as folder,
             gristmill.Executor(nodes=placement, blobs=on.Blobs(topology=topology)) as executor,
+            left_at_once(executor),
         ):
             tasks = [executor.submit(stay, folder, one, _NODES, data) for one in range(_NODES)]
             if {task.result() for task in tasks} != {_SIZE}:
