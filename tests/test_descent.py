@@ -33,3 +33,29 @@ def test_semaphores_go_with_what_is_ended(tmp_path: Path) -> None:
         between.send_signal(signal.SIGTERM)
     assert name.startswith("/mp-"), "it had one"
     assert not Path(f"/dev/shm/sem.{name[1:]}").exists()
+
+
+#: Has a file in memory, tells of it, and stays.
+FILLS = """
+import os, sys, time
+from pathlib import Path
+
+made = Path(os.environ["GRISTMILL_MEMORY_FOLDER"], "folder", "file")
+made.parent.mkdir()
+made.write_bytes(bytes(1_000))
+with open(sys.argv[1], "w") as file:
+    file.write(str(made))
+time.sleep(3600)
+"""
+
+
+def test_files_in_memory_go_with_what_is_ended(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    os.mkfifo(told)
+    inner = [sys.executable, "-c", FILLS, str(told)]
+    words = ["0", str(tmp_path / "log"), "", *inner]
+    with subprocess.Popen([sys.executable, "-m", "gristmill._descent", *words]) as between:
+        made = Path(told.read_text())
+        assert made.is_relative_to("/dev/shm")
+        between.send_signal(signal.SIGTERM)
+    assert not made.parent.parent.exists()

@@ -2,6 +2,7 @@
 
 ``python -m gristmill._descent SECONDS LOG PREFIX COMMAND...``: a process in between, for a program that has others
 below it. Temporary files of the command are in a folder of that prefix, which goes with it; without one, where all are.
+For files in memory it has a folder anyhow, whose path ``MEMORY_FOLDER`` has: nothing else gives their memory back.
 """
 
 import ctypes
@@ -11,7 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
@@ -24,6 +25,9 @@ _TRACKER = b"resource_tracker"
 #: From <linux/prctl.h>.
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+#: The variable with the folder for a command's files in memory, and where that is made.
+MEMORY_FOLDER = "GRISTMILL_MEMORY_FOLDER"
+_MEMORY = Path("/dev/shm")
 #: The exit status for what did not end in time, as of ``timeout``.
 TIMED_OUT = 124
 
@@ -167,13 +171,19 @@ def last_line(log: Path) -> str:
 
 
 @contextmanager
-def _temporary(prefix: str) -> Iterator[dict[str, str]]:
-    """Variables of a command whose temporary files are in a folder of this prefix, and go with the block."""
-    if not prefix:
-        yield {}
-        return
-    with TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder:
-        yield {"TMPDIR": folder}
+def _own_folders(prefix: str) -> Iterator[dict[str, str]]:
+    """Variables of a command that name the folders for its files, which go with the block."""
+    with ExitStack() as stack:
+        variables: dict[str, str] = {}
+        if prefix:
+            variables["TMPDIR"] = stack.enter_context(_folder(prefix, None))
+        if _MEMORY.is_dir():
+            variables[MEMORY_FOLDER] = stack.enter_context(_folder("gristmill-", _MEMORY))
+        yield variables
+
+
+def _folder(prefix: str, parent: Path | None) -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True)
 
 
 def main(words: list[str]) -> int:
@@ -184,7 +194,7 @@ def main(words: list[str]) -> int:
     # A terminal interrupts all of them: the command answers.
     signal.signal(signal.SIGINT, lambda _signal, _frame: None)
     timeout_s = float(seconds) if float(seconds) > 0 else None
-    with _temporary(prefix) as variables:
+    with _own_folders(prefix) as variables:
         status = run_bounded(command, timeout_s, Path(log), os.environ | variables)
     if status is None:
         return TIMED_OUT

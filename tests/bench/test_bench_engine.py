@@ -262,3 +262,15 @@ def test_nothing_is_around_a_function_that_is_neither_noted_nor_transformed() ->
 
     assert Engine(Spy()).submit(add, 1).result() == 1
     assert sent == [add]
+
+
+def test_shared_memory_of_a_run_is_in_the_folder_that_goes_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRISTMILL_MEMORY_FOLDER", str(tmp_path))
+    transformer = SharedMemory().open(tmp_path / "run")
+    name = transformer.transform(b"an object")
+    assert Path(name.path).is_relative_to(tmp_path)
+    assert transformer.resolve(name) == b"an object"
+    transformer.close()
+    assert not any(tmp_path.iterdir())

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import mmap
+import os
 import pickle
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gristmill import _descent
 from gristmill.bench.interfaces import Transformer
 from gristmill.bench.transformers.base import TransformerPlugin
 from gristmill.bench.transformers.files import Folder
 
 #: Files that are memory.
-_MEMORY = Path("/dev/shm")
+_MEMORY = "/dev/shm"
 #: Where buffers begin: what any array of numbers may need.
 _ALIGNED = 64
 
@@ -29,8 +31,8 @@ class SharedMemory(TransformerPlugin):
     """A file in ``/dev/shm`` for each object: for workers of this machine."""
 
     def open(self, folder: Path) -> Transformer:
-        """Makes a folder of its own there, which goes with it."""
-        return _Segments(_MEMORY)
+        """Makes a folder of its own there, which goes with it, or with the run if that is killed."""
+        return _Segments(Path(os.environ.get(_descent.MEMORY_FOLDER, _MEMORY)))
 
 
 class _Segments(Folder):
