@@ -15,8 +15,9 @@ from time import perf_counter, process_time
 
 import pytest
 
+from gristmill import _descent
 from gristmill._cli import main
-from gristmill.bench import BenchError, call
+from gristmill.bench import BenchError, RunFailed, apart, call, start
 from gristmill.bench.config import resolve
 from gristmill.bench.executors import cgroups
 from gristmill.bench.executors.groups import Entry, Group, GroupedExecutor
@@ -24,6 +25,8 @@ from gristmill.bench.executors.ours import Gristmill
 from gristmill.bench.executors.parsls import GristmillParsl
 from gristmill.bench.executors.pools import Processes
 from gristmill.bench.plugins import find, make, names
+
+from apart_runs import need_namespaces
 
 PAIR = (Group(name="fast"), Group(name="slow", speed=0.1))
 #: What a task computes, seconds of processor time.
@@ -213,6 +216,33 @@ def test_what_a_killed_run_has_left_is_removed_after_a_run_with_groups(tmp_path:
     words += ["--executor.groups", '[{"name": "a"}]', "--run.folder", str(tmp_path)]
     assert main(["bench", "run", *words]) == 0
     assert not left.exists()
+
+
+def test_what_a_killed_run_in_namespaces_has_left_is_removed_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited()
+    need_namespaces()
+    left: list[Path] = []
+
+    def run_until_killed(words: list[str], environment: dict[str, str]) -> int:
+        command = [*apart.command([], tmp_path), sys.executable, "-c", LEFT]
+        ended = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False
+        )
+        left.append(Path(ended.stdout.strip()))
+        assert left[0].is_dir()
+        return ended.returncode
+
+    monkeypatch.setattr(_descent, "run_below", run_until_killed)
+    monkeypatch.setattr(_descent, "last_line", lambda log: "killed")
+    fields = {"name": "processes", "groups": [{"name": "a"}]}
+    benchmark = resolve(
+        {"app": {"name": "fib"}, "executor": fields, "run": {"folder": str(tmp_path)}}
+    )
+    with pytest.raises(RunFailed, match="killed"):
+        start(benchmark)
+    assert not left[0].exists()
 
 
 def test_groups_are_written_down_so_that_a_run_can_be_repeated() -> None:

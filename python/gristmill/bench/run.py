@@ -78,12 +78,13 @@ def start(benchmark: Benchmark, folder: Path | None = None) -> Path:
         command += ["gristmill._cli", "profile", *output, "--", "-m"]
     command += ["gristmill.bench.child", str(folder)]
     threads = dict.fromkeys(THREAD_VARIABLES, str(benchmark.executor.threads))
+    name = cgroups.new_run()
+    told = threads | benchmark.run.environment | {cgroups.RUN: name}
     try:
-        told = threads | benchmark.run.environment
         status = _descent.run_below(command, os.environ | told)
     finally:
         if isinstance(benchmark.executor, GroupedExecutor) and benchmark.executor.groups:
-            cgroups.sweep()
+            cgroups.sweep(name)
     if status == _descent.TIMED_OUT:
         raise RunFailed(f"the run in {folder} did not end within {seconds:g} s", None)
     if status != 0:

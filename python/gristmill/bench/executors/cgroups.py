@@ -9,13 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from time import monotonic, sleep
 
 from gristmill.bench.errors import BenchError
 
-#: What a folder's name begins with; then come the owner's namespace of processes, its process, a number.
+#: What a folder's name begins with; then come the run's name, the process that made it, a number.
 NAME = "gristmill-bench"
+#: The variable that tells a run its name here: it may be in a namespace of processes that nobody finds any more.
+RUN = "GRISTMILL_BENCH_RUN"
+_runs = count()
 #: Microseconds in which a share is given: short, so that tasks of that length meet it, and not only the sum of many.
 _PERIOD_US = 10_000
 #: The kernel gives no less in a period, microseconds.
@@ -28,7 +32,7 @@ def make(number: int, share: float) -> Path:
     """Makes a group with a share of one processor; gives its folder. ``BenchError`` says why that cannot be."""
     reasons = []
     for parent, version in parents():
-        folder = parent / f"{_owner()}-{number}"
+        folder = parent / _name(number)
         try:
             folder.mkdir()
         except OSError as error:
@@ -62,12 +66,19 @@ def remove(folder: Path) -> None:
             sleep(0.01)
 
 
-def sweep() -> None:
-    """Removes what processes of this namespace have left that were killed."""
-    mine = f"{NAME}-{_namespace()}-"
+def new_run() -> str:
+    """A name for a run that this process starts."""
+    return f"{_namespace()}-{os.getpid()}-{next(_runs)}"
+
+
+def sweep(run: str) -> None:
+    """Removes what a run has left that has ended, and what those have whose programs were killed in this namespace."""
     for parent, _ in parents():
-        for folder in parent.glob(f"{mine}*"):
-            process = folder.name.removeprefix(mine).partition("-")[0]
+        for folder in parent.glob(f"{NAME}-{run}-*"):
+            remove(folder)
+        here = f"{NAME}-{_namespace()}-"
+        for folder in parent.glob(f"{here}*"):
+            process = folder.name.removeprefix(here).partition("-")[0]
             if not Path("/proc", process).exists():
                 with suppress(OSError):
                     folder.rmdir()
@@ -89,8 +100,9 @@ def _write(path: Path, text: str) -> None:
         file.write(text)
 
 
-def _owner() -> str:
-    return f"{NAME}-{_namespace()}-{os.getpid()}"
+def _name(number: int) -> str:
+    run = os.environ.get(RUN) or f"{_namespace()}-{os.getpid()}"
+    return f"{NAME}-{run}-{os.getpid()}-{number}"
 
 
 def _namespace() -> int:
