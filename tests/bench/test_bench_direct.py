@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gristmill.bench.errors import BenchError
+from gristmill.bench.executors.direct import DirectExecutor
 from gristmill.bench.executors.parsls import Parsl
 from gristmill.bench.plugins import find, make
 
@@ -31,6 +32,17 @@ def half(number: Any) -> float:
 def count_up() -> object:
     """Gives what cannot be sent."""
     return (number for number in range(3))
+
+
+class Torn(Exception):
+    """An error that cannot be read where it arrives: its text is all that travels."""
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(f"{what}: {why}")
+
+
+def tear() -> None:
+    raise Torn("paper", "wet")
 
 
 def die() -> None:
@@ -69,6 +81,28 @@ def test_a_direct_worker_that_is_killed_ends_all_tasks_and_holds_nobody_up() -> 
         assert "a worker has ended" in str(backend.submit(half, 1).exception(60))
     finally:
         backend.shutdown()
+
+
+@pytest.mark.slow
+def test_a_result_that_cannot_be_read_fails_its_task_and_no_other() -> None:
+    backend = Parsl(workers=1, executor="direct").open()
+    try:
+        assert isinstance(backend.submit(tear).exception(60), TypeError)
+        assert backend.submit(half, 8).result(60) == 4
+    finally:
+        backend.shutdown()
+
+
+@pytest.mark.slow
+def test_a_task_that_was_sent_to_direct_workers_is_not_taken_back(tmp_path: Path) -> None:
+    executor = DirectExecutor(1)
+    executor.start()
+    try:
+        first, second = (executor.submit(half, {}, number) for number in (8, 6))
+        assert not second.cancel()
+        assert (first.result(60), second.result(60)) == (4, 3)
+    finally:
+        executor.shutdown()
 
 
 @pytest.mark.slow

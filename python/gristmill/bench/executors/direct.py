@@ -78,6 +78,8 @@ class DirectExecutor(ParslExecutor):
             raise ValueError("direct workers take no resource specification")
         packed = self._pack(func, args, kwargs, buffer_threshold=1 << 20)
         future: Future[Any] = Future()
+        # What is in a queue cannot be taken back.
+        future.set_running_or_notify_cancel()
         with self._lock:
             if self._gone is not None:
                 future.set_exception(self._gone)
@@ -121,19 +123,26 @@ class DirectExecutor(ParslExecutor):
                 ends = []
                 continue
             number, is_error, packed = loads(self._results.get())
-            future = self._tasks.pop(number, None)
-            if future is None:
-                continue
+            with self._lock:
+                future = self._tasks.pop(number, None)
+            if future is not None:
+                self._complete(future, is_error, packed)
+
+    def _complete(self, future: Future[Any], is_error: bool, packed: bytes) -> None:
+        try:
             value = self._unpack(packed)
-            if is_error:
-                future.set_exception(value)
-            else:
-                future.set_result(value)
+        except BaseException as error:
+            # It fails this task, and not those whose results come after it.
+            is_error, value = True, error
+        if is_error:
+            future.set_exception(value)
+        else:
+            future.set_result(value)
 
     def _end(self, reason: WorkerGone) -> None:
         """Fails all tasks that have not ended, and those that come later."""
         with self._lock:
-            self._gone = self._gone or reason
-        while self._tasks:
-            _, future = self._tasks.popitem()
-            future.set_exception(self._gone)
+            gone = self._gone = self._gone or reason
+            left, self._tasks = self._tasks, {}
+        for future in left.values():
+            future.set_exception(gone)
