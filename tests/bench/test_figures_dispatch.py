@@ -115,10 +115,11 @@ def test_rates_without_logs(off: float, expected: bool) -> None:
     on, without = "log or records written", "nothing written"
     cells = {
         "Parsl": {on: 1_200.0, without: off},
+        "Parsl over its threads": {on: 1_000.0, without: off},
         "Gristmill's kernel": {on: 1_000.0, without: 1_000.0 if expected else 2_000.0},
         "Gristmill's executor": {on: 50_000.0 if expected else 1.0},
     }
-    assert held(logs.Logs(), cells) == [expected] * 4
+    assert held(logs.Logs(), cells) == [expected] * 5
 
 
 def test_objects_that_tasks_leave_are_counted(tmp_path: Path) -> None:
@@ -274,6 +275,22 @@ def test_the_log_of_a_kernel_is_written_if_it_is_asked_for(is_on: bool) -> None:
     opened = made.open()
     try:
         assert Path(opened.kernel.run_dir, "parsl.log").exists() is is_on
+    finally:
+        opened.shutdown()
+
+
+@needs_parsl
+@pytest.mark.slow
+@pytest.mark.parametrize("logs", [False, "nowhere"])
+def test_no_process_of_htex_writes_a_log_where_none_is_to_be_written_anywhere(logs: Any) -> None:
+    made: Any = plugins.make("executor", "parsl", {"logs": logs, "workers": 1})
+    opened = made.open()
+    try:
+        assert opened.submit(abs, -1).result(60) == 1
+        folder = Path(opened.kernel.run_dir).parent
+        found = {one.name for one in folder.rglob("*.log")}
+        of_htex = {"interchange.log", "manager.log", "worker_0.log"}
+        assert found == (set() if logs else of_htex)
     finally:
         opened.shutdown()
 

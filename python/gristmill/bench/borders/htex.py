@@ -15,7 +15,7 @@ from typing import Any
 
 from gristmill.bench.borders import notes
 from gristmill.bench.borders.hops import OF_HTEX, Border, Hop, of_borders
-from gristmill.bench.executors.parsl_kernels import Kernel, htex
+from gristmill.bench.executors.parsl_kernels import Kernel, Logs, htex
 from gristmill.bench.interfaces import Future
 
 #: What HTEX starts its managers with, after the word for the program: see ``parsl.executors``.
@@ -25,7 +25,7 @@ _MANAGER = "process_worker_pool.py"
 class TaggedKernel(Kernel):
     """A kernel over HTEX whose tasks are noted."""
 
-    def __init__(self, workers: int, logs: bool, walltime: float | None) -> None:
+    def __init__(self, workers: int, logs: Logs, walltime: float | None) -> None:
         self._notes: notes.Notes
         self._submitted: dict[int, int] = {}
         self._ended: dict[int, int] = {}

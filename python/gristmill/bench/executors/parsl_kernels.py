@@ -16,6 +16,8 @@ from gristmill.bench.interfaces import Future
 Surface = Literal["parsl", "gristmill"]
 #: Whether workers share a queue of tasks.
 Queues = Literal["one", "each"]
+#: Whether the kernel writes its log; nowhere: nor does any process of HTEX.
+Logs = bool | Literal["nowhere"]
 #: HTEX has no more workers than its share of the cores, if that is not nothing.
 _CORES_PER_WORKER = 1e-3
 
@@ -52,7 +54,7 @@ def htex(workers: int, folder: str, **others: Any) -> Any:
 
 
 def over_htex(
-    surface: Surface, workers: int, nodes: int, logs: bool, walltime: float | None
+    surface: Surface, workers: int, nodes: int, logs: Logs, walltime: float | None
 ) -> Kernel:
     """A kernel over HTEX.
 
@@ -100,7 +102,7 @@ class Kernel:
 
     :param surface: whose kernel.
     :param make_executor: is given the folder.
-    :param logs: whether the kernel writes its log.
+    :param logs: whether the kernel writes its log; ``"nowhere"`` is for Parsl's.
     :param walltime: seconds that each task may run.
     :param others: further fields of its configuration.
     """
@@ -109,7 +111,7 @@ class Kernel:
         self,
         surface: Surface,
         make_executor: Callable[[str], Any],
-        logs: bool = False,
+        logs: Logs = False,
         walltime: float | None = None,
         **others: Any,
     ) -> None:
@@ -122,7 +124,7 @@ class Kernel:
             self._parsl.Config(
                 executors=[make_executor(self._folder.name)],
                 run_dir=self._folder.name,
-                initialize_logging=logs,
+                initialize_logging=_nothing() if logs == "nowhere" else logs,
                 strategy="none",
                 usage_tracking=0,
                 **others,
@@ -150,6 +152,11 @@ class Kernel:
         if not self.kernel.cleanup_called:
             self.kernel.cleanup()
         self._folder.cleanup()
+
+
+def _nothing() -> Any:
+    """Parsl's configuration of logs that keeps all of its processes from writing any."""
+    return importlib.import_module("parsl.logconfigs.noop").NoopLogging()
 
 
 def _limited(function: Callable[..., Any], seconds: float) -> Callable[..., Any]:

@@ -13,6 +13,7 @@ from gristmill.bench.executors.base import ExecutorPlugin, TaskTimeout, workers_
 from gristmill.bench.executors.groups import GroupedExecutor, Initializer
 from gristmill.bench.executors.parsl_kernels import (
     Kernel,
+    Logs,
     Queues,
     Surface,
     agents_are_there,
@@ -44,8 +45,9 @@ class Parsl(ExecutorPlugin):
     nodes: Nodes = 0
     #: Whether direct workers share a queue of tasks, or each has its own.
     queues: Queues = "one"
-    #: Whether the kernel writes its log, as it does where Parsl's users do not say otherwise.
-    logs: bool = False
+    #: Whether the kernel writes its log, as it does where Parsl's users do not say otherwise. Interchange, managers and
+    #: workers write theirs in both cases, and ``nowhere`` nothing at all is written.
+    logs: Logs = False
     task_timeout: TaskTimeout = None
 
     @model_validator(mode="after")

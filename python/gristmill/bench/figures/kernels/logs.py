@@ -7,22 +7,25 @@ from typing import Any
 
 from gristmill.bench.figures.figure import Relation
 from gristmill.bench.figures.rates import Rate, bare
-from gristmill.bench.figures.relations import grows
+from gristmill.bench.figures.relations import every, grows
 from gristmill.bench.figures.session import Point
 
 _PARSL, _KERNEL, _OURS = "Parsl", "Gristmill's kernel", "Gristmill's executor"
+_THREADS = "Parsl over its threads"
 _OFF, _ON = "nothing written", "log or records written"
-_TASKS = {_PARSL: 2_000, _KERNEL: 50_000, _OURS: 50_000}
+_TASKS = {_PARSL: 2_000, _THREADS: 5_000, _KERNEL: 200_000, _OURS: 200_000}
 
 
 class Logs(Rate):
-    """Tasks that do nothing, all submitted at once, on two workers. With Parsl, and with Gristmill's kernel for Parsl
-    programs, ``initialize_logging`` of their configuration is off and on, which is what it is where users do not say
-    otherwise: Parsl's kernel and executor then write ten lines or so of each task. Logs of interchange, manager and
-    workers are at their defaults in both. Gristmill's executor has no log: its tasks are run without records, and with
-    a line of JSON for each, which has its times. Tags are always there. The thesis turned all logs off, on 192 workers,
+    """Tasks that do nothing, all submitted at once, on two workers, with all logs and with none. Parsl's are on where
+    its users do not say otherwise: kernel and executor then write ten lines or so of each task, a worker of HTEX three
+    more, interchange and manager none. They are off by a configuration of Parsl's with which none of its processes
+    writes. With Gristmill's kernel for Parsl programs ``initialize_logging`` is off and on; of single tasks it writes
+    nothing in either case. Gristmill's executor has no log: its tasks are run without records, and with a line of JSON
+    for each, which has its times. Tags are always there. The thesis turned all logs off over HTEX, on 192 workers,
     where Parsl's kernel, which writes most of them, was what bounded the rate. Here interchange, manager and workers
-    take most of two cores, and what the kernel writes is a smaller part of what a task costs.
+    take most of two cores, and logs are a smaller part of what a task costs over HTEX; over Parsl's executor of threads
+    the kernel is what bounds the rate here too.
     """
 
     key = "thesis-logging"
@@ -31,10 +34,17 @@ class Logs(Rate):
     form = "bars"
     relations = (
         Relation(
-            "Parsl runs three times as many tasks a second without its log",
+            "Parsl runs three times as many tasks a second without its logs, over HTEX",
             grows(_PARSL, 3, _ON, _OFF),
         ),
-        Relation("Parsl is faster without its log", grows(_PARSL, 1.1, _ON, _OFF)),
+        Relation(
+            "so it does where its kernel is what bounds the rate, over threads",
+            grows(_THREADS, 3, _ON, _OFF),
+        ),
+        Relation(
+            "Parsl is faster without its logs, over HTEX and over threads",
+            every(*(grows(name, 1.1, _ON, _OFF) for name in (_PARSL, _THREADS))),
+        ),
         Relation(
             "the log of Gristmill's kernel does not show",
             lambda data: (
@@ -54,7 +64,9 @@ class Logs(Rate):
     def points(self) -> Iterator[Point]:
         """Each engine, writing and not."""
         for at, is_on in ((_OFF, False), (_ON, True)):
-            yield self._point(_PARSL, at, {"name": "parsl", "logs": is_on})
+            parsl = {"name": "parsl", "logs": is_on or "nowhere"}
+            yield self._point(_PARSL, at, parsl)
+            yield self._point(_THREADS, at, parsl | {"executor": "threads"})
             yield self._point(_KERNEL, at, {"name": "gristmill-parsl", "logs": is_on})
             records = "json-lines" if is_on else "none"
             yield self._point(_OURS, at, {"name": "gristmill"}, records)
