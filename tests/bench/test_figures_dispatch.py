@@ -91,7 +91,7 @@ def test_one_queue_beside_a_queue_each(one: Any, each: Any, expected: bool) -> N
 
 @pytest.mark.parametrize(("parsl", "ours", "expected"), [(36, 1, True), (12, 10, False)])
 def test_objects_of_kernels(parsl: float, ours: float, expected: bool) -> None:
-    at = {500: 500.0, 2_000: 2_000.0 if expected else 6_000.0}
+    at = {1_000: 1_000.0, 10_000: 10_000.0, 50_000: 50_000.0 if expected else 150_000.0}
     cells = {
         "Parsl": {tasks: count * parsl for tasks, count in at.items()},
         "Gristmill's kernel": {tasks: count * ours for tasks, count in at.items()},
@@ -102,10 +102,10 @@ def test_objects_of_kernels(parsl: float, ours: float, expected: bool) -> None:
 @pytest.mark.parametrize(("gain", "expected"), [(1.5, True), (0.9, False)])
 def test_gains_without_the_collector(gain: float, expected: bool) -> None:
     cells = {
-        "Parsl": {500: 1_000.0, 2_000: 1_000.0},
-        "Parsl, no collector": {500: 1_000.0, 2_000: 1_000.0 * gain},
-        "Gristmill's kernel": {2_000: 1_000.0},
-        "Gristmill's kernel, no collector": {2_000: 1_000.0},
+        "Parsl": {1_000: 1_000.0, 50_000: 1_000.0},
+        "Parsl, no collector": {1_000: 1_000.0, 50_000: 1_000.0 * gain},
+        "Gristmill's kernel": {50_000: 1_000.0},
+        "Gristmill's kernel, no collector": {50_000: 1_000.0},
     }
     assert held(objects.Collector(), cells) == [expected] * 3
 
