@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from gristmill.bench.figures.data import Data, Place
 from gristmill.bench.figures.figure import Relation, Sweep
+from gristmill.bench.figures.kernels.granularity import on
 from gristmill.bench.figures.rates import bare
 from gristmill.bench.figures.relations import at_least, every
 from gristmill.bench.figures.session import Point, Sample, Summary
@@ -15,13 +16,6 @@ _LARGEST = _BATCHES[-1]
 _MOLECULES = 2_000
 _WORKERS = (1, 2)
 _SERIAL, _PARSL, _NATIVE = "serial", "parsl", "gristmill-parsl"
-
-
-def on(name: str, workers: int) -> str:
-    """The series of an engine with so many workers."""
-    return f"{name} on {workers}"
-
-
 _ALL_PARSL = tuple(on(_PARSL, count) for count in _WORKERS)
 _ALL_NATIVE = tuple(on(_NATIVE, count) for count in _WORKERS)
 
