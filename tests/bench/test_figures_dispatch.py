@@ -6,6 +6,8 @@ import contextlib
 import operator
 import os
 from pathlib import Path
+from threading import Event
+from time import monotonic_ns
 from typing import Any
 
 import pytest
@@ -14,7 +16,14 @@ from gristmill._profile.tags import COMPONENTS
 from gristmill.bench import config, plugins, run
 from gristmill.bench.apps.held import Held
 from gristmill.bench.borders import notes
-from gristmill.bench.borders.hops import OF_HTEX, OF_POOLS, Hop, of_borders, of_tags
+from gristmill.bench.borders.hops import (
+    LAUNCHING,
+    OF_HTEX,
+    OF_POOLS,
+    Hop,
+    of_borders,
+    of_tags,
+)
 from gristmill.bench.engine import Engine
 from gristmill.bench.errors import BenchError, WrongResult
 from gristmill.bench.executors.ours import Gristmill
@@ -202,14 +211,16 @@ def test_waits_of_workers(reads: float, expected: bool) -> None:
 @pytest.mark.parametrize(("queue", "expected"), [(1e5, True), (10.0, False)])
 def test_times_of_parsl(queue: float, expected: bool) -> None:
     hops: dict[Any, float] = dict.fromkeys(OF_HTEX, 100.0)
-    hops |= {"interchange: queue": queue, "socket to the interchange": 200.0 if expected else 1.0}
+    hops |= {LAUNCHING: 1e4, "interchange: queue": queue}
+    hops["socket to the interchange"] = 200.0 if expected else 1.0
     hops["socket to the manager"] = 50.0 if expected else 300.0
+    hops |= dict.fromkeys(("worker: function", "queue to a worker"), 150.0 if expected else 90.0)
     cells = {
         "Parsl": hops,
         "loky": dict.fromkeys(OF_POOLS, 100.0),
         "Gristmill": dict.fromkeys([name for _, _, name in COMPONENTS], 1.0 if expected else 1e6),
     }
-    assert held(pipeline.Times(), cells) == [expected] * 6
+    assert held(pipeline.Times(), cells) == [expected] * 8
     if not expected:
         hops.pop("interchange: queue")
         hops["elsewhere: queue"] = 1.0
@@ -337,6 +348,40 @@ def test_tasks_of_parsl_have_hops_in_all_processes_of_htex(tmp_path: Path) -> No
     hops = tagged("parsl", tmp_path)
     assert tuple(hops) == OF_HTEX
     assert all(time >= 0 for time in hops.values())
+
+
+def noted(backend: Any) -> list[Hop]:
+    """Its hops, once a task has crossed all borders: the last is crossed after the result is there."""
+    while True:
+        try:
+            found: list[Hop] = backend.hops()
+        except BenchError:
+            os.sched_yield()
+        else:
+            return found
+
+
+@needs_parsl
+@pytest.mark.slow
+def test_what_a_task_waits_for_the_thread_that_launches_is_not_the_kernels_own_time() -> None:
+    made: Any = plugins.make("executor", "parsl", {"workers": 1})
+    opened = made.open_tagged()
+    try:
+        assert opened.submit(abs, -1).result(60) == 1
+        opened.begin()
+        launches = Event()
+        opened.kernel._task_launch_pool.submit(launches.wait, 60)
+        begun = monotonic_ns()
+        future = opened.submit(abs, -2)
+        submitted = monotonic_ns()
+        waited_ns = monotonic_ns() - submitted
+        launches.set()
+        assert future.result(60) == 2
+        hops = {hop.name: hop.median_us for hop in noted(opened)}
+        assert hops["kernel: takes"] <= (submitted - begun) / 1e3
+        assert hops[LAUNCHING] >= waited_ns / 1e3
+    finally:
+        opened.shutdown()
 
 
 @pytest.mark.parametrize(

@@ -16,20 +16,22 @@ class Border(IntEnum):
     """What a task of Parsl's kernel crosses over HTEX, in order."""
 
     SUBMITTED = 0
-    LAUNCHED = 1
-    SENT = 2
-    RECEIVED = 3
-    QUEUED = 4
-    TAKEN = 5
-    FORWARDED = 6
-    ARRIVED = 7
-    PUT = 8
-    STARTED = 9
-    ENDED = 10
-    COLLECTED = 11
-    RETURNED = 12
-    DELIVERED = 13
-    DONE = 14
+    HANDED = 1
+    BEGUN = 2
+    LAUNCHED = 3
+    SENT = 4
+    RECEIVED = 5
+    QUEUED = 6
+    TAKEN = 7
+    FORWARDED = 8
+    ARRIVED = 9
+    PUT = 10
+    STARTED = 11
+    ENDED = 12
+    COLLECTED = 13
+    RETURNED = 14
+    DELIVERED = 15
+    DONE = 16
 
 
 class PoolBorder(IntEnum):
@@ -43,9 +45,14 @@ class PoolBorder(IntEnum):
     DONE = 5
 
 
-#: What lies before each border but the first. With a colon: within a component; without: on the way to another.
+#: Where tasks wait for the one thread in which Parsl's kernel launches them.
+LAUNCHING = "queue to the launching thread"
+#: What lies before each border but the first. With a colon: within a component; without: on the way to another, or to
+#: another thread.
 OF_HTEX = (
-    "kernel: takes, launches",
+    "kernel: takes",
+    LAUNCHING,
+    "kernel: launches",
     "executor: packs, sends",
     "socket to the interchange",
     "interchange: reads",

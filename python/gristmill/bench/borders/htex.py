@@ -31,15 +31,10 @@ class TaggedKernel(Kernel):
         self._ended: dict[int, int] = {}
         #: The executor's number of each task of the kernel.
         self._numbers: dict[int, int] = {}
+        #: When the task that is being launched was handed to the one thread that launches, and when that took it.
+        self._handed = self._begun = 0
         super().__init__("parsl", lambda folder: self._executor(workers, folder), logs, walltime)
-        launch = self.kernel.launch_task
-
-        def launch_and_note(record: Any) -> Any:
-            future = launch(record)
-            self._numbers[record["id"]] = future.parsl_executor_task_id
-            return future
-
-        self.kernel.launch_task = launch_and_note
+        self._watch_launches()
         (executor,) = (one for one in self.kernel.executors.values() if one.label == "htex")
         put = executor.outgoing_q.put
 
@@ -49,6 +44,27 @@ class TaggedKernel(Kernel):
             put(message)
 
         executor.outgoing_q.put = note_and_put
+
+    def _watch_launches(self) -> None:
+        """Has the kernel note when it hands a task to the thread that launches, and when that begins with it."""
+        threads, launch = self.kernel._task_launch_pool, self.kernel.launch_task
+        submit = threads.submit
+
+        def note_and_begin(handed: int, launch_if_ready: Callable[[Any], Any], record: Any) -> Any:
+            self._handed, self._begun = handed, monotonic_ns()
+            return launch_if_ready(record)
+
+        def note_and_submit(launch_if_ready: Callable[[Any], Any], record: Any) -> Any:
+            return submit(note_and_begin, monotonic_ns(), launch_if_ready, record)
+
+        def launch_and_note(record: Any) -> Any:
+            future = launch(record)
+            number = self._numbers[record["id"]] = future.parsl_executor_task_id
+            self._notes.note(number, Border.HANDED, self._handed)
+            self._notes.note(number, Border.BEGUN, self._begun)
+            return future
+
+        threads.submit, self.kernel.launch_task = note_and_submit, launch_and_note
 
     def _executor(self, workers: int, folder: str) -> Any:
         place = Path(folder)
