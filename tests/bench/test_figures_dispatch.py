@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from gristmill._profile.categories import CATEGORIES
 from gristmill._profile.tags import COMPONENTS
 from gristmill.bench import config, plugins, run
 from gristmill.bench.apps.held import Held
@@ -171,8 +172,10 @@ def test_threads_of_a_profile_are_shared_out_by_category() -> None:
     assert len(data.series()) == 10
 
 
-def test_what_workers_sleep_in_is_what_the_system_says() -> None:
-    found = {one.series: one.value for one in threads.by_state("1, mine", PROFILE)}
+@pytest.mark.parametrize("called", ["worker", "direct worker", "HTEX worker"])
+def test_what_workers_sleep_in_is_what_the_system_says(called: str) -> None:
+    rows = [one | ({"process": called} if one["process"] == "worker" else {}) for one in PROFILE]
+    found = {one.series: one.value for one in threads.by_state("1, mine", rows)}
     assert found == {"reads": 25, "semaphore": 50, "polls": 0, "else": 25}
 
 
@@ -199,13 +202,23 @@ def test_waits_of_workers(reads: float, expected: bool) -> None:
     one, each = "4, direct, one queue", "4, direct, a queue each"
     cells = {
         "semaphore": {
+            "2, HTEX": 40.0 if expected else 10.0,
             "1, direct, one queue": waits / 10 if expected else 50.0,
             one: reads,
             each: waits,
         },
-        "reads": {"1, direct, one queue": 50.0, one: waits, each: reads},
+        "reads": {"2, HTEX": 10.0, "1, direct, one queue": 50.0, one: waits, each: reads},
+        "polls": {"2, HTEX": 50.0 if expected else 80.0},
     }
-    assert held(threads.Waits(), cells) == [expected] * 3
+    assert held(threads.Waits(), cells) == [expected] * 4
+
+
+@pytest.mark.parametrize(("busy", "expected"), [(10.0, True), (60.0, False)])
+def test_a_worker_that_is_reached_directly(busy: float, expected: bool) -> None:
+    at = "Parsl, direct: worker"
+    cells: dict[str, dict[Any, float]] = {one: {at: 0.0} for one in CATEGORIES}
+    cells |= {"receive": {at: 95.0 - busy}, "standard library": {at: 5.0}, "program": {at: busy}}
+    assert held(threads.Threads(), cells) == [expected] * 2
 
 
 @pytest.mark.parametrize(("queue", "expected"), [(1e5, True), (10.0, False)])

@@ -17,7 +17,9 @@ from gristmill.bench.figures.relations import every
 from gristmill.bench.figures.session import Case, Sample, Session, Tables
 
 #: Tasks of a profiled run: some seconds of each engine, as a profile needs looks.
-_TASKS, _TASKS_OF_OURS = 4_000, 200_000
+_TASKS, _TASKS_OF_ONE, _TASKS_OF_OURS = 4_000, 50_000, 200_000
+#: What workers of each engine are called here.
+_WORKER, _DIRECT = "Parsl: worker", "Parsl, direct: worker"
 #: The threads that tasks pass, by process and the beginning of the thread's name, in their order.
 _PASSED = {
     "Parsl": (
@@ -29,12 +31,15 @@ _PASSED = {
         ("HTEX manager", "Result-Shovel", "manager, results"),
         ("HTEX worker", "MainThread", "worker"),
     ),
+    "Parsl, direct": (("direct worker", "MainThread", "worker"),),
     "Gristmill": (
         ("program", "MainThread", "program"),
         ("program", "gristmill-atten", "attendant"),
         ("worker", "MainThread", "worker"),
     ),
 }
+#: Processes that run tasks, as a profile calls them.
+_WORKERS = ("HTEX worker", "direct worker", "worker")
 _COMMUNICATION = ("poll", "receive", "send", "queue")
 #: What a thread sleeps in, as the kernel says, and what it is called here.
 _STATES = {"receive": "reads", "semaphore": "semaphore", "poll": "polls"}
@@ -42,17 +47,19 @@ _STATES = {"receive": "reads", "semaphore": "semaphore", "poll": "polls"}
 
 class Threads(Figure):
     """Where the time of each thread goes that a task passes, in ten categories, as ``gristmill profile`` sees it while
-    two workers run tasks that do nothing. The thesis has 10,000 tasks and 192 workers in 24 managers, and an
-    interchange of three threads; Parsl's has one by now. With Parsl the program is another thread than the one that
-    launches, and which is idle while the engine starts and ends: its shares are of a longer time than those of the
-    thesis. What Parsl does to a task it does in that thread by now; the one that launches packs and sends, and waits
-    for the rest of a run, which two workers make many times as long as it takes to launch the tasks. What a worker of
-    HTEX waits for at its queue is there as *queue*, be it the semaphore or the pipe, which stacks of Python do not tell
-    apart: see the next profile.
+    two workers run tasks that do nothing; and of the one worker of a Parsl program that reaches it directly. The thesis
+    has 10,000 tasks and 192 workers in 24 managers, and an interchange of three threads; Parsl's has one by now. The
+    fifth of the time that operations of Parsl take was that of one thread, which took tasks in and sent them to the
+    interchange. Parsl has two for that by now. What it does to a task is done where tasks are submitted, in the thread
+    of the program, which waits for the results for most of a run; the thread that launches only packs and sends, and
+    waits for the rest of a run, which two workers make many times as long as it takes to launch the tasks. What a
+    worker of HTEX waits for at its queue is there as *queue*, be it the semaphore or the pipe, which stacks of Python
+    do not tell apart: see the next profile. The thesis counts what runs a task as Python's standard library; here the
+    task's function is the program's. To start and to import is in the time of each worker.
     """
 
     key = "thesis-2.2"
-    source = "Thesis, figure 2.2"
+    source = "Thesis, figures 2.2 and 2.4, right"
     title = "Where the time of threads goes"
     across = "thread"
     upward = "% of its time"
@@ -62,7 +69,7 @@ class Threads(Figure):
             "communication takes most of the time of interchange, manager and worker",
             lambda data: _communicates(
                 data,
-                ("Parsl: interchange", "Parsl: manager, tasks", "Parsl: worker"),
+                ("Parsl: interchange", "Parsl: manager, tasks", _WORKER),
             ),
         ),
         Relation(
@@ -77,11 +84,19 @@ class Threads(Figure):
             "operations of Parsl are a fifth of the time of the thread that launches",
             lambda data: _share(data, "engine", "Parsl: kernel, launches", 10, 40),
         ),
+        Relation(
+            "communication takes most of the time of a worker that is reached directly",
+            lambda data: _communicates(data, (_DIRECT,)),
+        ),
+        Relation(
+            "what runs tasks, standard library and program, takes a tenth of it, within a factor of two",
+            lambda data: _runs_tasks(data),
+        ),
     )
 
     def measure(self, session: Session) -> Data:
         """A profile of each engine."""
-        runs = {"Parsl": over(HTEX, 2, _TASKS)}
+        runs = {"Parsl": over(HTEX, 2, _TASKS), "Parsl, direct": over(ONE, 1, _TASKS_OF_ONE)}
         app = {"name": "synthetic", "tasks": _TASKS_OF_OURS}
         runs["Gristmill"] = bare(app, "gristmill", 2)
         cases = [
@@ -92,20 +107,24 @@ class Threads(Figure):
 
 
 class Waits(Figure):
-    """What workers sleep in, as the kernel of the system says, which knows a semaphore from a pipe: of processes that
-    Parsl's kernel reaches directly over one queue, or over one each; and of Gristmill, whose workers poll their ring
-    before they sleep at its bell, which counts as a semaphore. One direct worker is what the right half of figure 2.4
-    has, four are those of 2.6; the thesis has hundreds. Shares are of the time that they sleep: running, they mostly
-    start and import.
+    """What workers sleep in, as the kernel of the system says, which knows a semaphore from a pipe: of HTEX; of
+    processes that Parsl's kernel reaches directly over one queue, or over one each; and of Gristmill, whose workers
+    poll their ring before they sleep at its bell, which counts as a semaphore. Workers of HTEX poll their queue's pipe
+    by now before they read it. One direct worker is what the right half of figure 2.4 has, four are those of 2.6; the
+    thesis has hundreds. Shares are of the time that they sleep: running, they mostly start and import.
     """
 
     key = "thesis-2.6"
-    source = "Thesis, figures 2.4, right, and 2.6"
+    source = "Thesis, section 2.2.1.4 and figures 2.4, right, and 2.6"
     title = "What workers wait for"
     across = "workers"
     upward = "% of the time that they sleep"
     form = "shares"
     relations = (
+        Relation(
+            "workers of HTEX wait for 60 % at the pipe of their queue, for 40 % at its semaphore, within 20",
+            lambda data: _at_queue(data, f"2, {HTEX}"),
+        ),
         Relation(
             "with one worker the semaphore is not waited for",
             lambda data: _most(data, "semaphore", f"1, {ONE}", 5),
@@ -126,7 +145,7 @@ class Waits(Figure):
     def measure(self, session: Session) -> Data:
         """A profile of each way."""
         cases = []
-        for workers, series in ((1, ONE), (4, ONE), (4, EACH), (4, OURS)):
+        for workers, series in ((2, HTEX), (1, ONE), (4, ONE), (4, EACH), (4, OURS)):
             at = f"{workers}, {series}"
             tables = over(series, workers, _TASKS)
             cases.append(Case(at, at, partial(_states, at, session, tables)))
@@ -163,9 +182,10 @@ def by_category(engine: str, rows: list[dict[str, Any]]) -> list[Sample]:
 
 def by_state(at: str, rows: list[dict[str, Any]]) -> list[Sample]:
     """Percentages of looks at the main threads of workers that found them asleep."""
-    roles = ("direct worker", "worker")
     of = [
-        one["states"] for one in rows if one["process"] in roles and one["thread"] == "MainThread"
+        one["states"]
+        for one in rows
+        if one["process"] in _WORKERS and one["thread"] == "MainThread"
     ]
     looks = sum(count for one in of for state, count in one.items() if state != kernel.RUNS)
     if not looks:
@@ -188,6 +208,18 @@ def _share(
 ) -> tuple[bool, str]:
     share = data.at(series, place)
     return least <= share <= most, f"{share:.0f} %"
+
+
+def _runs_tasks(data: Data) -> tuple[bool, str]:
+    shares = {name: data.at(name, _DIRECT) for name in ("standard library", "program")}
+    text = ", ".join(f"{name} {share:.0f} %" for name, share in shares.items())
+    return 5 <= sum(shares.values()) <= 20, text
+
+
+def _at_queue(data: Data, place: str) -> tuple[bool, str]:
+    pipe = data.at("reads", place) + data.at("polls", place)
+    semaphore = data.at("semaphore", place)
+    return 40 <= pipe <= 80 and 20 <= semaphore <= 60, f"{pipe:.0f} % and {semaphore:.0f} %"
 
 
 def _most(data: Data, series: str, place: str, most: float) -> tuple[bool, str]:
