@@ -78,8 +78,8 @@ def held(figure: Figure, cells: dict[str, dict[Any, float]]) -> list[bool]:
 @pytest.mark.parametrize(
     ("htex", "direct", "expected"),
     [
-        ({1: 1_000, 4: 1_200}, {1: 1_100, 4: 1_000}, True),
-        ({1: 900, 4: 1e4}, {1: 800, 4: 1e5}, False),
+        ({1: 1_000, 2: 1_100, 4: 1_200}, {1: 1_100, 2: 1_200, 4: 1_000}, True),
+        ({1: 900, 2: 900, 4: 1e4}, {1: 800, 2: 1_200, 4: 1e5}, False),
     ],
 )
 def test_direct_dispatch_beside_an_interchange(htex: Any, direct: Any, expected: bool) -> None:
@@ -90,8 +90,8 @@ def test_direct_dispatch_beside_an_interchange(htex: Any, direct: Any, expected:
 @pytest.mark.parametrize(
     ("one", "each", "expected"),
     [
-        ({1: 1_000, 4: 1_200}, {1: 900, 4: 1_000}, True),
-        ({1: 900, 4: 1e4}, {1: 2_000, 4: 1e5}, False),
+        ({1: 1_000, 2: 1_100, 4: 1_200}, {1: 900, 2: 900, 4: 1_000}, True),
+        ({1: 900, 2: 2_000, 4: 900}, {1: 2_000, 2: 9_000, 4: 2_000}, False),
     ],
 )
 def test_one_queue_beside_a_queue_each(one: Any, each: Any, expected: bool) -> None:

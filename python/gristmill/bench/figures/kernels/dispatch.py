@@ -13,7 +13,7 @@ from gristmill.bench.figures.relations import Check, alike, at_least, every, gro
 from gristmill.bench.figures.session import Point, Summary
 
 _WORKERS = (1, 2, 4)
-_ON_NODES = (2, 4)
+_ON_NODES = (2, 4, 6)
 #: What the series are called, and what each is run on.
 _NATIVE, _PARSL = "native kernel over HTEX", "Parsl's kernel over HTEX"
 _BOTH, _DIRECT = "native kernel, direct dispatch", "Parsl's kernel, direct dispatch"
