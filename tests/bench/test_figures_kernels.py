@@ -35,7 +35,7 @@ NODES: Values = {
     "native kernel, direct dispatch, 2 nodes": {2: 9_200, 4: 9_500, 6: 9_600},
 }
 DISPATCH: Values = {
-    "native kernel, direct dispatch": {1: 80_000, 2: 140_000, 4: 130_000},
+    "native kernel, direct dispatch": {1: 90_000, 2: 140_000, 4: 130_000},
     "Parsl's kernel, direct dispatch": {1: 4_000, 2: 4_400, 4: 4_300},
     "Parsl's kernel over HTEX": {1: 1_000, 2: 2_000, 4: 4_000},
     "native kernel over HTEX": {2: 100_000},
@@ -143,6 +143,11 @@ def changed(values: Values, series: str, places: Mapping[Place, float]) -> Value
         (
             Dispatch(),
             changed(DISPATCH, "Parsl's kernel, direct dispatch", {4: 8_000}),
+            "neither direct dispatch",
+        ),
+        (
+            Dispatch(),
+            changed(DISPATCH, "native kernel, direct dispatch", {1: 80_000}),
             "neither direct dispatch",
         ),
         (
