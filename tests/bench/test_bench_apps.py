@@ -50,6 +50,67 @@ def test_each_application_finds_its_own_result_right(
 
 
 @pytest.mark.parametrize(
+    "app",
+    [one for one in APPS if type(one).prepare is not App.prepare],
+    ids=lambda one: type(one).__name__,
+)
+def test_what_was_prepared_is_not_made_again_by_the_run(
+    app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app.inputs(tmp_path)
+    for maker in ("prepare", "matrix", "factors", "system", "table", "_found", "_generate"):
+        monkeypatch.setattr(type(app), maker, None, raising=False)
+    result = app.run(Engine(Inline().open()), tmp_path)
+    monkeypatch.undo()
+    assert app.check(result)
+
+
+class Old(App):
+    """An application that prepares nothing, as plug-ins that know of no such step."""
+
+    def run(self, engine: Engine, folder: Path) -> Any:
+        return self.inputs(folder), list(engine.map(abs, [-1]))
+
+    def check(self, result: Any) -> str:
+        return str(result)
+
+
+def test_an_application_without_inputs_needs_no_step_for_them(tmp_path: Path) -> None:
+    assert Old().run(Engine(Inline().open()), tmp_path) == (None, [1])
+
+
+class Base(App):
+    """An application that counts how often it prepares."""
+
+    def prepare(self, folder: Path) -> int:
+        with (folder / "prepared").open("a") as file:
+            file.write("once ")
+        return 3
+
+    def run(self, engine: Engine, folder: Path) -> int:
+        result: int = engine.submit(abs, -self.inputs(folder)).result()
+        return result
+
+    def check(self, result: int) -> str:
+        return str(result)
+
+
+def test_inputs_are_made_once_for_each_folder(tmp_path: Path) -> None:
+    app, other = Base(), tmp_path / "other"
+    other.mkdir()
+    for folder in (tmp_path, tmp_path, other):
+        assert app.run(Engine(Inline().open()), folder) == 3
+    assert (tmp_path / "prepared").read_text() == "once "
+    assert (other / "prepared").read_text() == "once "
+
+
+def test_a_copy_with_other_fields_has_inputs_of_its_own(tmp_path: Path) -> None:
+    app = MatMul(size=4)
+    app.inputs(tmp_path)
+    assert app.model_copy(update={"size": 5}).run(Engine(Inline().open()), tmp_path).shape == (5, 5)
+
+
+@pytest.mark.parametrize(
     ("app", "wrong"),
     [
         (APPS[0], lambda result: result + 1e-6),

@@ -36,7 +36,9 @@ def test_a_run_leaves_all_that_is_needed_to_run_it_again(
     found = json.loads((first / "summary.json").read_text())
     assert (found["app"], found["executor"], found["tasks"]) == ("fib", "inline", 67)
     assert found["result"] == "fib(8) = 21"
-    assert set(found["seconds"]) == {"open", "warm-up", "run", "close"}
+    assert set(found["seconds"]) == {"open", "warm-up", "prepare", "run", "close"}
+    counted = (found["seconds"][phase] for phase in ("open", "warm-up", "run", "close"))
+    assert found["makespan"] == pytest.approx(sum(counted)), "what is prepared is not counted"
     assert len((first / "tasks.jsonl").read_text().splitlines()) == 67
     assert "cpu" in json.loads((first / "environment.json").read_text())
     again = run(tmp_path, capsys, "bench", "run", str(first / "config.toml"))

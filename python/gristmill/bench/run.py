@@ -31,6 +31,8 @@ CONFIGURATION, ENVIRONMENT, LOG, SUMMARY = (
     "log.txt",
     "summary.json",
 )
+#: The phase that is no part of the makespan: it is the application's, before its first task.
+PREPARE = "prepare"
 #: The folder in it that a profile is left in.
 PROFILE = "profile"
 
@@ -128,6 +130,8 @@ def perform(benchmark: Benchmark, folder: Path) -> dict[str, Any]:
                 records=noted,
                 sizes=records is not None and records.sizes,
             )
+            with _timed(phases, PREPARE):
+                app.inputs(folder)
             with _timed(phases, "run"):
                 result = app.run(engine, folder)
             engine.finish()
@@ -138,7 +142,7 @@ def perform(benchmark: Benchmark, folder: Path) -> dict[str, Any]:
         "executor": benchmark.name("executor"),
         "tasks": engine.submitted,
         "seconds": phases,
-        "makespan": sum(phases.values()),
+        "makespan": sum(phases.values()) - phases[PREPARE],
         "tasks_per_second": engine.submitted / phases["run"],
         "result": says,
         "figures": app.figures(result),

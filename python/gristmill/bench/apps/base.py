@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
+
+from pydantic import PrivateAttr
 
 from gristmill.bench.engine import Engine
 from gristmill.bench.plugins import Kind, Plugin
@@ -16,6 +18,30 @@ class App(Plugin):
     kind: ClassVar[Kind] = "app"
     #: Seconds after which a run is ended for which no time was chosen, where an application may never end.
     run_timeout: ClassVar[float | None] = None
+
+    #: What was prepared, and for which folder.
+    _prepared: tuple[Path, Any] | None = PrivateAttr(default=None)
+
+    def prepare(self, folder: Path) -> Any:
+        """Makes what its run starts from, with files in the folder; most start from their fields alone.
+
+        A run of the suite does this once its executor is open, and does not count it as the application's time: as it
+        costs the same whatever the executor is, it would only make executors look more alike. Before, workers that are
+        forked would inherit what it has imported, and others would not.
+        """
+        return None
+
+    def inputs(self, folder: Path) -> Any:
+        """What ``prepare`` has made, which is called if it was not yet."""
+        if self._prepared is None or self._prepared[0] != folder:
+            self._prepared = (folder, self.prepare(folder))
+        return self._prepared[1]
+
+    def __copy__(self) -> Self:
+        """Without what was prepared: a copy may get other fields."""
+        copied = super().__copy__()
+        copied._prepared = None
+        return copied
 
     @abstractmethod
     def run(self, engine: Engine, folder: Path) -> Any:

@@ -66,19 +66,21 @@ class Cholesky(App):
         half = np.random.default_rng(self.seed).standard_normal((self.size, self.size))
         return half @ half.T + self.size * np.eye(self.size)
 
+    def prepare(self, folder: Path) -> dict[tuple[int, int], Block]:
+        """The blocks of the matrix, those of its lower half."""
+        matrix = self.matrix()
+        return {
+            (row, column): matrix[self._place(row, column)].copy()
+            for row in range(self.size // self.block)
+            for column in range(row + 1)
+        }
+
     def run(self, engine: Engine, folder: Path) -> Block:
         """Gives the factor."""
         import numpy as np
 
-        matrix, step = self.matrix(), self.block
-        count = self.size // step
-        blocks: dict[tuple[int, int], Any] = {
-            (row, column): matrix[
-                row * step : (row + 1) * step, column * step : (column + 1) * step
-            ].copy()
-            for row in range(count)
-            for column in range(row + 1)
-        }
+        count = self.size // self.block
+        blocks: dict[tuple[int, int], Any] = dict(self.inputs(folder))
         for pivot in range(count):
             blocks[pivot, pivot] = engine.submit(factorize, blocks[pivot, pivot])
             for row in range(pivot + 1, count):
@@ -88,11 +90,18 @@ class Cholesky(App):
                     blocks[row, column] = engine.submit(
                         update, blocks[row, column], blocks[row, pivot], blocks[column, pivot]
                     )
-        factor = np.zeros_like(matrix)
-        for (row, column), task in blocks.items():
-            place = np.s_[row * step : (row + 1) * step, column * step : (column + 1) * step]
-            factor[place] = task.result()
+        factor = np.zeros((self.size, self.size))
+        for place, task in blocks.items():
+            factor[self._place(*place)] = task.result()
         return factor
+
+    def _place(self, row: int, column: int) -> tuple[slice, slice]:
+        """Where a block is in the matrix."""
+        step = self.block
+        return (
+            slice(row * step, (row + 1) * step),
+            slice(column * step, (column + 1) * step),
+        )
 
     def check(self, result: Block) -> str:
         """The factor times its transpose is the matrix."""

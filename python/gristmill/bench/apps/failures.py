@@ -84,8 +84,15 @@ class Failures(App):
     def _base(self) -> App:
         return cast(App, make("app", self.base, self.config))
 
+    def prepare(self, folder: Path) -> App:
+        """The base, with what it starts from."""
+        base = self._base()
+        base.inputs(folder)
+        return base
+
     def run(self, engine: Engine, folder: Path) -> Tally:
         """Runs the base until it ends, waits for all of its tasks, and tries whether the executor still works."""
+        base: App = self.inputs(folder)
         scene = Scene(
             program=os.getpid(),
             may_die=_is_run(),
@@ -97,7 +104,7 @@ class Failures(App):
         injector = Injector(engine, plan, scene, folder)
         result = error = None
         try:
-            result = self._base().run(Engine(injector, workers=engine.workers), folder)
+            result = base.run(Engine(injector, workers=engine.workers), folder)
         except FAILURES as raised:
             error = raised
         injector.wait()

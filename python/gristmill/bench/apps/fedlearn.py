@@ -102,12 +102,17 @@ class FedLearn(App):
                 parts[client].append(part)
         return [np.concatenate(own) for own in parts]
 
+    def prepare(self, folder: Path) -> tuple[Plan, Weights]:
+        """Who learns from what, and the model that all begin with."""
+        return self.plan(), first_weights(self.hidden, self.seed)
+
     def run(self, engine: Engine, folder: Path) -> Learned:
         """Gives what was learned: rounds follow each other by futures, and nothing is waited for between them."""
         import numpy as np
 
-        plan = self.plan()
-        weights: Any = first_weights(self.hidden, self.seed)
+        plan: Plan
+        weights: Any
+        plan, weights = self.inputs(folder)
         accuracies: list[TaskFuture[float]] = []
         updates: list[TaskFuture[Update]] = []
         for number, drawn in enumerate(plan.rounds):

@@ -84,11 +84,15 @@ class MatMul(App):
         source = np.random.default_rng(self.seed)
         return source.random((self.size, self.size)), source.random((self.size, self.size))
 
+    def prepare(self, folder: Path) -> tuple[Array, Array]:
+        """Makes the factors."""
+        return self.factors()
+
     def run(self, engine: Engine, folder: Path) -> Array:
         """Gives the product."""
         import numpy as np
 
-        left, right = self.factors()
+        left, right = self.inputs(folder)
         shares = np.array_split(left, self.parts)
         tasks = [engine.submit(multiply, rows, right) for rows in shares if len(rows)]
         return np.concatenate([task.result() for task in tasks])
@@ -124,11 +128,15 @@ class Jacobi(App):
         matrix = source.random((self.size, self.size))
         return matrix + self.size * np.eye(self.size), source.random(self.size)
 
+    def prepare(self, folder: Path) -> tuple[Array, Array]:
+        """Makes the system."""
+        return self.system()
+
     def run(self, engine: Engine, folder: Path) -> Array:
         """Gives the last guess."""
         import numpy as np
 
-        matrix, right = self.system()
+        matrix, right = self.inputs(folder)
         bounds = np.linspace(0, self.size, min(self.parts, self.size) + 1).astype(int).tolist()
         shares = list(pairwise(bounds))
         guess: Array = np.zeros(self.size)
@@ -170,11 +178,15 @@ class BlackScholes(App):
         low, high = (50.0, 50.0, 0.01, 0.1, 0.1), (150.0, 150.0, 0.08, 0.6, 2.0)
         return np.random.default_rng(self.seed).uniform(low, high, (self.options, len(low)))
 
+    def prepare(self, folder: Path) -> Array:
+        """Draws the options."""
+        return self.table()
+
     def run(self, engine: Engine, folder: Path) -> Array:
         """Gives what each costs."""
         import numpy as np
 
-        shares = np.array_split(self.table(), self.parts)
+        shares = np.array_split(self.inputs(folder), self.parts)
         tasks = [engine.submit(prices, share) for share in shares if len(share)]
         return np.concatenate([task.result() for task in tasks])
 

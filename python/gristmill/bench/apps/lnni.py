@@ -44,10 +44,15 @@ class Lnni(App):
     pixels: Annotated[int, Field(ge=32, le=1024)] = resnet.PIXELS
     reuse: Annotated[Reuse, NONE_IS_A_CHOICE] = "memory"
 
-    def run(self, engine: Engine, folder: Path) -> Inferences:
-        """Gives what was found; the file of the network is gone afterwards."""
+    def prepare(self, folder: Path) -> Path:
+        """Writes the network."""
         path = folder.absolute() / "resnet50.onnx"
         resnet.write(path, self.pixels)
+        return path
+
+    def run(self, engine: Engine, folder: Path) -> Inferences:
+        """Gives what was found; the file of the network is gone afterwards."""
+        path: Path = self.inputs(folder)
         try:
             inside = engine.within(resnet.opened, str(path), reuse=self.reuse)
             begun = perf_counter()

@@ -52,9 +52,13 @@ class MapReduce(App):
     words: Annotated[int, Field(ge=1)] = 10_000
     seed: int = 1
 
+    def prepare(self, folder: Path) -> list[str]:
+        """The files, found or generated."""
+        return self._generate(folder) if self.text == "generated" else self._found()
+
     def run(self, engine: Engine, folder: Path) -> tuple[list[str], Counter[str]]:
         """Gives the files and the counts."""
-        paths = self._paths(folder)
+        paths: list[str] = self.inputs(folder)
         shares = [paths[first :: self.maps] for first in range(min(self.maps, len(paths)))]
         counts = [engine.submit(count_words, share) for share in shares]
         return paths, engine.submit(add_up, *counts).result()
@@ -67,9 +71,7 @@ class MapReduce(App):
             raise WrongResult(f"{counts.total()} words were counted where {expected.total()} are")
         return f"{counts.total()} words in {len(paths)} files, {len(counts)} different ones"
 
-    def _paths(self, folder: Path) -> list[str]:
-        if self.text == "generated":
-            return self._generate(folder)
+    def _found(self) -> list[str]:
         root = Path(sysconfig.get_path("stdlib")) if self.text == "installed" else Path(self.text)
         kinds = {".txt", ".md", ".rst", ".py"} if self.text == "installed" else None
         found = (one for one in sorted(root.rglob("*")) if kinds is None or one.suffix in kinds)

@@ -126,10 +126,14 @@ class MolDesign(App):
             raise BenchError(f"there are only {len(found)} candidates, not {self.candidates}")
         return found
 
+    def prepare(self, folder: Path) -> list[str]:
+        """Reads the molecules."""
+        return self.molecules()
+
     def run(self, engine: Engine, folder: Path) -> list[Round]:
         """Gives its rounds."""
         inside = engine.within(on_one_core)
-        molecules = self.molecules()
+        molecules: list[str] = self.inputs(folder)
         rounds: list[Round] = []
         predicted: dict[str, Prediction] = {}
         chosen = self._first(molecules)

@@ -72,8 +72,10 @@ class MolScreen(App):
     seed: int = 1
     reuse: Annotated[Reuse, NONE_IS_A_CHOICE] = "memory"
 
-    def prepared(self) -> tuple[Model, list[str]]:
-        """The model, trained, and the SMILES of the molecules."""
+    def prepare(self, folder: Path) -> tuple[Path, Model, list[str]]:
+        """The model, trained, with its file, and the SMILES of the molecules."""
+        import numpy as np
+
         from gristmill.screen import data, library, surrogate
 
         measured = [data.solubility(), data.hydration()]
@@ -82,16 +84,14 @@ class MolScreen(App):
         found = [one.smiles for one in made]
         if len(found) < self.molecules:
             raise BenchError(f"the rules give only {len(found)} molecules, not {self.molecules}")
-        return model, found
-
-    def run(self, engine: Engine, folder: Path) -> Screened:
-        """Gives the scores."""
-        import numpy as np
-
-        model, molecules = self.prepared()
         path = folder.absolute() / "model.npz"
         arrays: dict[str, Any] = model._asdict()
         np.savez(path, **arrays)
+        return path, model, found
+
+    def run(self, engine: Engine, folder: Path) -> Screened:
+        """Gives the scores."""
+        path, model, molecules = self.inputs(folder)
         inside = engine.within(loaded, str(path), reuse=self.reuse)
         seconds, scores = _screened(inside, molecules, self.batch)
         further: dict[int, float] = {}

@@ -60,12 +60,18 @@ class Montage(App):
             self.rows, self.columns, self.size, self.overlap, self.stars, self.background, self.seed
         )
 
-    def run(self, engine: Engine, folder: Path) -> Path:
-        """Gives the file of the mosaic. How many images overlap is known only when they are projected."""
-        survey, here = self.survey(), str(folder.absolute())
+    def prepare(self, folder: Path) -> Survey:
+        """Makes the folders of images and the header of the mosaic; the images are made by tasks."""
+        survey = self.survey()
         for name in mosaic.FOLDERS:
             (folder / name).mkdir()
         write_header(survey, folder / mosaic.HEADER)
+        return survey
+
+    def run(self, engine: Engine, folder: Path) -> Path:
+        """Gives the file of the mosaic. How many images overlap is known only when they are projected."""
+        survey: Survey = self.inputs(folder)
+        here = str(folder.absolute())
         projected = []
         for number, exposure in enumerate(survey.exposures()):
             image = engine.submit(mosaic.expose, here, f"{number:02}.fits", survey, exposure)

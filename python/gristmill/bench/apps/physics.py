@@ -66,9 +66,13 @@ class Physics(App):
             World(self.balls, self.size, self.seconds, self.ticks, seed) for seed in seeds.tolist()
         ]
 
+    def prepare(self, folder: Path) -> list[World]:
+        """The worlds; what is in them is made by tasks."""
+        return self.worlds()
+
     def run(self, engine: Engine, folder: Path) -> list[Array]:
         """Gives what each simulation has kept."""
-        return list(engine.map(simulate, self.worlds()))
+        return list(engine.map(simulate, self.inputs(folder)))
 
     def check(self, result: list[Array]) -> str:
         """Each is as nature has it, and one of them is the same again, to the last bit."""

@@ -112,11 +112,14 @@ class Docking(App):
             and all(atom.GetAtomicNum() in _ELEMENTS for atom in molecule.GetAtoms())
         )
 
+    def prepare(self, folder: Path) -> tuple[tuple[Any, ...], list[str]]:
+        """What dockings need, the receptor being in the folder, and the molecules."""
+        return self._setup(folder), self.molecules()
+
     def run(self, engine: Engine, folder: Path) -> list[Round]:
         """Gives its rounds; the receptor is left in the folder."""
-        setup = self._setup(folder)
+        setup, molecules = self.inputs(folder)
         inside = engine.within(*setup, reuse=self.reuse)
-        molecules = self.molecules()
         rounds: list[Round] = []
         predicted: dict[str, float] = {}
         chosen = molecules[: self.initial]

@@ -77,7 +77,8 @@ def _is_measured(data: Data, app: str) -> bool:
 
 class Makespans(Sweep):
     """Six applications with two workers, from before the engine is opened until its last process has ended. Its start
-    goes until fifty tasks that do nothing have been run: most engines start workers with their first tasks. The paper
+    goes until fifty tasks that do nothing have been run: most engines start workers with their first tasks. What an
+    application makes or reads before its first task, as the matrix that is factorized, does not count. The paper
     has 32 or 64 workers on 128 cores, and tasks so many and short that what engines cost shows. Here an engine with
     processes of its own besides its workers shares two cores with them, and its start counts for more since runs last
     a few seconds: that decides where the paper's engines were told apart by how they run tasks. What all tasks of
