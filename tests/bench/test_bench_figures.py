@@ -268,6 +268,45 @@ def test_a_table_has_words_where_samples_stand_for_some(
     assert "| second | 30 (30-30; 1) | much |" in lines
 
 
+class Shared(Words):
+    """A table that another page has too."""
+
+    key = "shared"
+    elsewhere = "../other.md"
+
+
+def test_a_table_is_written_into_the_other_page_that_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogue, "FIGURES", {"shared": Shared()})
+    monkeypatch.setattr(page, "CHAPTERS", {"Words": (Shared(),)})
+    other = tmp_path / "other.md"
+    other.write_text("Before.\n\n<!-- shared -->\nold\n<!-- end of shared -->\n\nBehind.\n")
+    command = ["bench", "reproduce", "shared", "--folder", str(tmp_path / "results")]
+    assert _cli.main([*command, "--repeats", "1"]) == 0
+    written = other.read_text()
+    assert written.startswith("Before.\n\n<!-- shared -->\n| run | work | rest |\n")
+    assert "| first | much | 20 (20-20; 1) |\n" in written
+    assert "\nMeasured " in written
+    assert written.endswith("\n<!-- end of shared -->\n\nBehind.\n")
+    assert "old" not in written
+    assert _cli.main([*command, "--page-only"]) == 0
+    assert other.read_text() == written
+
+
+def test_a_page_without_marks_is_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "CHAPTERS", {"Words": (Shared(),)})
+    folder, other = tmp_path / "results", tmp_path / "other.md"
+    folder.mkdir()
+    rates().write(folder / "shared.json")
+    other.write_text("<!-- shared -->\nof somebody else\n")
+    monkeypatch.setattr(page, "_where", lambda _data: "here")
+    page.write(folder)
+    assert other.read_text() == "<!-- shared -->\nof somebody else\n"
+
+
 def diamond() -> Graph:
     """Two tasks between two others, which one of them also needs directly."""
     return Graph(["open", "work", "work", "close"], [(0, 1), (0, 2), (1, 3), (2, 3), (0, 3)])

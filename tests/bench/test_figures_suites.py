@@ -14,7 +14,13 @@ from gristmill.bench.faults.tables import Cell
 from gristmill.bench.faults.verdict import Verdict, Word
 from gristmill.bench.figures import suites
 from gristmill.bench.figures.data import Data
-from gristmill.bench.figures.figure import Figure, Sweep
+from gristmill.bench.figures.figure import (
+    DOES_NOT_HOLD,
+    HOLDS,
+    NOT_MEASURED,
+    Figure,
+    Sweep,
+)
 from gristmill.bench.figures.session import Session, Tables
 from gristmill.bench.figures.suites import failures, makespan, nested, redis_server, travel, workers
 from gristmill.bench.figures.suites.applications import (
@@ -164,42 +170,75 @@ def test_makespans_are_compared_in_all_their_parts() -> None:
         makespan.is_best("dask", "docking")(data)
 
 
-def failed(**words: tuple[Word, Word]) -> Data:
-    """What became of tasks after a division by zero and a killed worker."""
+OURS, RETRYING_OURS = "gristmill", "gristmill loss_retries=3"
+
+
+def failed(name: str, usual: Word, **others: Word) -> Data:
+    """What became of tasks on an executor after each kind of failure, some of which ended otherwise."""
     data = Data("failures", "type", "verdicts")
-    found = {
-        kind: {name: [Cell(Verdict(both[place]), "", 1.0, [])] for name, both in words.items()}
-        for place, kind in enumerate(("zero-division", "worker-killed"))
-    }
-    failures.add(data, found)
+    words = {type: others.get(type.replace("-", "_"), usual) for type in failures.matrix.TYPES}
+    cells = {type: {name: [Cell(Verdict(one), "", 1.0, [])]} for type, one in words.items()}
+    failures.add(data, cells)
     return data
 
 
-def test_bad_ends_are_found_in_verdicts() -> None:
-    retrying = "gristmill loss_retries=3"
+def verdicts(data: Data) -> list[str]:
+    """Of each relation about failures whether it holds."""
+    return [one.verdict(data)[0] for one in failures.Failures().relations]
+
+
+def test_a_killed_node_may_cost_what_ran_there_and_no_silence() -> None:
+    told = failed(OURS, Word.REPORTED, node_killed=Word.OTHERS_LOST, random=Word.OTHERS_LOST)
+    assert verdicts(told)[:2] == [HOLDS, HOLDS]
+    for word in failures.BAD:
+        silent = failed(OURS, Word.REPORTED, node_killed=word)
+        assert verdicts(silent)[:2] == [DOES_NOT_HOLD, HOLDS], word
+    said = failures.Failures().relations[0].verdict(silent)[1]
+    assert said == "node-killed: ran twice"
+    alone = failed(OURS, Word.REPORTED, worker_killed=Word.OTHERS_LOST)
+    assert verdicts(alone)[:2] == [HOLDS, DOES_NOT_HOLD]
+
+
+def test_where_tasks_run_again_a_killed_node_costs_nothing() -> None:
+    killed = dict.fromkeys(("worker_killed", "manager_killed", "node_killed"), Word.RECOVERED)
+    assert verdicts(failed(RETRYING_OURS, Word.REPORTED, **killed))[2:] == [HOLDS, HOLDS]
+    told = failed(RETRYING_OURS, Word.REPORTED, **killed | {"node_killed": Word.REPORTED})
+    assert verdicts(told)[2:] == [HOLDS, DOES_NOT_HOLD]
+    others = failed(RETRYING_OURS, Word.REPORTED, **killed | {"node_killed": Word.OTHERS_LOST})
+    assert verdicts(others)[2:] == [DOES_NOT_HOLD, DOES_NOT_HOLD]
+
+
+def test_of_failures_that_were_not_measured_nothing_is_said() -> None:
+    for name in (OURS, RETRYING_OURS):
+        data = failed(name, Word.RECOVERED, memory=Word.NOT_RUN, node_killed=Word.NOT_RUN)
+        assert verdicts(data)[-1] == NOT_MEASURED
+        assert HOLDS not in verdicts(data)[:1] + verdicts(data)[2:]
+        assert data.missing == {f"{name}, memory": "", f"{name}, node-killed": ""}
+    reason = failures.Failures().relations[2].verdict(data)[1]
+    assert reason == "gristmill loss_retries=3 was not measured with memory, node-killed"
+
+
+def test_verdicts_are_told_with_their_counts_where_they_differ() -> None:
     figure = failures.Failures()
-    good = failed(
-        gristmill=(Word.REPORTED, Word.REPORTED), **{retrying: (Word.REPORTED, Word.RECOVERED)}
-    )
-    assert all(relation.check(good)[0] for relation in figure.relations)
-    bad = failed(gristmill=(Word.HUNG, Word.LOST), **{retrying: (Word.REPORTED, Word.OTHERS_LOST)})
-    assert [one.check(bad)[0] for one in figure.relations] == [False, True, False]
-    assert figure.relations[0].check(bad)[1] == "zero-division: hung; worker-killed: lost"
-    data = failed(dask=(Word.NOT_RUN, Word.DIED))
-    assert data.missing == {"dask, zero-division": ""}
-    (cell,) = data.cells
+    (cell,) = (one for one in failed("dask", Word.DIED).cells if one.at == "memory")
     assert figure.words(cell.at, [*cell.samples * 2]) == "program died"
     assert figure.words(cell.at, [0.0, 1.0, 1.0]) == "unharmed (1), recovered (2)"
 
 
+class OneFailure(failures.Failures):
+    """One kind of failure on two executors."""
+
+    types = ("zero-division",)
+    executors = ("threads", "globus")
+
+
 @pytest.mark.slow
 def test_verdicts_are_those_of_the_matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "_EXECUTORS", ("threads", "taskvine"))
-    monkeypatch.setattr(failures, "_LIMITS_S", {"zero-division": 60.0})
-    data = failures.Failures().measure(Session(tmp_path, 3))
+    monkeypatch.setattr("gristmill.bench.plugins._is_installed", lambda name: "globus" not in name)
+    data = OneFailure().measure(Session(tmp_path, 3))
     assert [(one.series, one.at) for one in data.cells] == [("threads", "zero-division")]
-    assert failures.Failures().words("zero-division", data.cells[0].samples) == "reported"
-    assert "ndcctools" in data.missing["taskvine"]
+    assert OneFailure().words("zero-division", data.cells[0].samples) == "reported"
+    assert data.missing == {"globus": "pip install globus-compute-sdk"}
 
 
 def test_threads_that_cost_time_are_told_from_those_that_do_not() -> None:

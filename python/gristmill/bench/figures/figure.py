@@ -47,6 +47,8 @@ class Figure(ABC):
     upward: ClassVar[str]
     #: How it is drawn: see ``gristmill.bench.figures.drawing``.
     form: ClassVar[Form] = "lines"
+    #: Another page that has its table too, between two marks: from the folder of the measurements.
+    elsewhere: ClassVar[str | None] = None
     relations: ClassVar[tuple[Relation, ...]] = ()
 
     @abstractmethod

@@ -28,13 +28,18 @@ Values are medians of the runs, with 95 % confidence intervals where there are s
 
 
 def write(folder: Path) -> Path:
-    """Writes the page of all figures that were measured into their folder, with their pictures."""
+    """Writes the page of all figures that were measured into their folder, with their pictures.
+
+    Where a page beside has the table of one of them too, it is written there as well.
+    """
     parts = [_HEAD]
     for chapter, figures in CHAPTERS.items():
         measured = [one for one in figures if (folder / f"{one.key}.json").exists()]
         if measured:
             parts.append(f"## {chapter}\n")
         parts += [_section(figure, folder) for figure in measured]
+        for figure in measured:
+            _write_elsewhere(figure, folder)
     page = folder / PAGE
     page.write_text("\n".join(parts), encoding="utf-8")
     return page
@@ -71,6 +76,22 @@ def _section(figure: Figure, folder: Path) -> str:
         lines += ['<details markdown="1">', f"<summary>Measurements, {data.upward}</summary>", ""]
         lines += [*_table(figure, data), "", _where(data), "", "</details>", ""]
     return "\n".join(lines)
+
+
+def _write_elsewhere(figure: Figure, folder: Path) -> None:
+    """Writes the table of a figure into the other page that has it, if that is there and has its marks."""
+    other = folder / figure.elsewhere if figure.elsewhere is not None else None
+    if other is None or not other.exists():
+        return
+    before, opened, rest = other.read_text(encoding="utf-8").partition(f"<!-- {figure.key} -->\n")
+    _, closed, behind = rest.partition(f"<!-- end of {figure.key} -->\n")
+    if not closed:
+        return
+    data = read(folder / f"{figure.key}.json")
+    missing = [f"- {series} is missing: {why}" for series, why in data.missing.items()]
+    lines = [*_table(figure, data), "", *missing, *([""] if missing else []), _where(data)]
+    text = "".join(f"{line}\n" for line in lines)
+    other.write_text(before + opened + text + closed + behind, encoding="utf-8")
 
 
 def _where(data: Data) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import ClassVar
 
 from gristmill.bench import plugins
 from gristmill.bench.faults import matrix
@@ -15,24 +16,26 @@ from gristmill.bench.figures.session import Session
 
 #: By number: what samples stand for. Only ever added to.
 _WORDS = tuple(Word)
-#: Bad ends: nobody can do anything about them.
-BAD = (Word.HUNG, Word.LOST, Word.RAN_TWICE)
-#: The kinds of failure in which executors differ, with the seconds after which a run hangs. Parsl finds that a worker
-#: is gone after half a minute; a task without an end is waited for in vain however long that takes.
-_LIMITS_S = {
-    "zero-division": 60.0,
-    "worker-killed": 60.0,
-    "manager-killed": 60.0,
-    "node-killed": 60.0,
-    "timeout": 20.0,
-}
-_EXECUTORS = ("gristmill", "processes", "dask", "ray", "parsl")
+#: What no program can make good: some task has no end, or another one than its own, or nothing goes on.
+BAD = (Word.BROKEN, Word.DIED, Word.HUNG, Word.LOST, Word.RAN_TWICE)
+#: What takes along, or may, what ran beside the task that failed.
+_SHARED = ("manager-killed", "node-killed", "random")
+_ALONE = tuple(type for type in matrix.TYPES if type not in _SHARED)
+#: What kills the worker of a task, its parent, or all processes.
+_KILLED = ("worker-killed", "manager-killed", "node-killed")
+#: Seconds after which a run hangs. Parsl finds that a worker is gone after half a minute; a task without an end is
+#: waited for in vain however long that takes.
+_LIMIT_S = 60.0
+_LIMITS_S = {"timeout": 20.0}
+_OURS, _RETRYING = "gristmill", "gristmill loss_retries=3"
 
 
 class Failures(Figure):
-    """One of twenty tasks fails: it divides by zero, never ends, or kills its worker, the worker's parent, or all
-    processes of the run but the program. What a run leaves says what became of all tasks; the words are those of the
-    failure matrix (`docs/failures.md`), which has more kinds. The paper describes such failures, without results.
+    """One of twenty tasks fails, by each kind of failure of the suite; `random` draws a kind for each of four. What a
+    run leaves says what became of all tasks; the words are those of the failure matrix (`docs/failures.md`), and the
+    columns all executors that are installed, in each way that they have to treat failures. The paper names such
+    failures, without results. Whoever kills the parent of Gristmill's workers, or all of its processes, ends what runs
+    beside the task that was to fail: unless tasks may be repeated, these end with an error too, which says so.
     """
 
     key = "taps-failures"
@@ -41,38 +44,47 @@ class Failures(Figure):
     across = "what fails"
     upward = "verdicts"
     form = "table"
+    elsewhere = "../failures.md"
+    #: What is measured; all executors without names.
+    types: ClassVar[Sequence[str]] = matrix.TYPES
+    executors: ClassVar[Sequence[str] | None] = None
     relations = (
         Relation(
-            "with Gristmill nothing hangs, is lost or runs twice",
-            lambda data: _is_sound(data, "gristmill"),
+            "with Gristmill each task ends with its result or an error, none runs twice, and further ones run",
+            lambda data: _is_without(data, _OURS, BAD, matrix.TYPES),
         ),
         Relation(
-            "nor where tasks are run again whose workers were lost",
-            lambda data: _is_sound(data, "gristmill loss_retries=3"),
+            "only where more than a worker was killed do others fail than the tasks that were to",
+            lambda data: _is_without(data, _OURS, (*BAD, Word.OTHERS_LOST), _ALONE),
         ),
         Relation(
-            "where they are, no killed worker, parent or machine costs a result",
-            lambda data: _is_recovered(data, "gristmill loss_retries=3"),
+            "where tasks are run again whose workers were lost, no others fail whatever was killed",
+            lambda data: _is_without(data, _RETRYING, (*BAD, Word.OTHERS_LOST), matrix.TYPES),
+        ),
+        Relation(
+            "there no killed worker, parent or machine costs a result",
+            lambda data: _is_recovered(data, _RETRYING),
         ),
     )
 
     def measure(self, session: Session) -> Data:
         """Runs the matrix once, whose runs take seconds each, and more where something hangs."""
         data = self.empty()
-        names = []
-        for name in _EXECUTORS:
+        columns = [one for one in matrix.columns(None) if self._is_asked_for(one.name)]
+        for name in plugins.names("executor"):
             reason = plugins.find("executor", name).missing()
-            if reason is None:
-                names.append(name)
-            else:
+            if reason is not None and self._is_asked_for(name):
                 data.missing[name] = reason
-        columns = [one for one in matrix.columns(names) if one.fields.get("executor") != "threads"]
         folder = str(session.folder / "runs")
-        for type, limit_s in _LIMITS_S.items():
+        for type in self.types:
+            limit_s = _LIMITS_S.get(type, _LIMIT_S)
             chosen = {"run": {"folder": folder, "timeout": limit_s}}
             _, found = matrix.measure(chosen, columns, [type], 1)
             add(data, found)
         return data
+
+    def _is_asked_for(self, name: str) -> bool:
+        return self.executors is None or name in self.executors
 
     def words(self, place: Place, samples: Sequence[float]) -> str:
         """The verdicts, with their counts where they differ."""
@@ -93,24 +105,30 @@ def add(data: Data, found: Matrix) -> None:
                     data.add(label, type, _WORDS.index(cell.verdict.word))
 
 
-def _verdicts(data: Data, name: str) -> dict[Place, set[Word]]:
+def _verdicts(data: Data, name: str, types: Sequence[str]) -> dict[str, set[Word]]:
+    """What became of tasks on an executor, by kind of failure; ``LookupError``: some kind was not measured."""
     data.of(name)
-    return {
+    found = {
         cell.at: {_WORDS[round(one)] for one in cell.samples}
         for cell in data.cells
         if cell.series == name
     }
+    absent = [type for type in types if not found.get(type)]
+    if absent:
+        raise LookupError(f"{name} was not measured with {', '.join(absent)}")
+    return {type: found[type] for type in types}
 
 
-def _is_sound(data: Data, name: str) -> tuple[bool, str]:
-    found = _verdicts(data, name)
-    bad = [f"{type}: {word}" for type, words in found.items() for word in sorted(words & {*BAD})]
-    return not bad, "; ".join(bad) or f"{len(found)} kinds of failure"
+def _is_without(
+    data: Data, name: str, bad: Sequence[Word], types: Sequence[str]
+) -> tuple[bool, str]:
+    found = _verdicts(data, name, types)
+    said = [f"{type}: {word}" for type, words in found.items() for word in sorted(words & {*bad})]
+    return not said, "; ".join(said) or f"{len(found)} kinds of failure"
 
 
 def _is_recovered(data: Data, name: str) -> tuple[bool, str]:
-    found = _verdicts(data, name)
-    killed = {type: words for type, words in found.items() if str(type).endswith("-killed")}
+    found = _verdicts(data, name, _KILLED)
     good = {Word.RECOVERED, Word.UNHARMED}
-    said = "; ".join(f"{type}: {', '.join(sorted(words))}" for type, words in killed.items())
-    return all(words <= good for words in killed.values()), said
+    said = "; ".join(f"{type}: {', '.join(sorted(words))}" for type, words in found.items())
+    return all(words <= good for words in found.values()), said
