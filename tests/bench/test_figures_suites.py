@@ -272,6 +272,29 @@ def test_parsl_comes_closer_to_ray_if_its_share_grows() -> None:
     assert not check(data)
 
 
+def test_the_rate_of_the_suite_is_shown_and_not_compared() -> None:
+    data = Data("workers", "workers", "tasks/s")
+    for point in workers.Workers().points():
+        rate = 5.0 if point.series == "gristmill" else 9.0 if "suite" in point.series else 1.0
+        data.add(point.series, point.at, rate)
+    check = partial(verdict, workers.Workers(), "Gristmill is faster")
+    assert check(data)
+    assert set(data.of("none (what the suite costs)")) == {1, 2, 4}
+    data.add("threads", 4, 6.0, 6.0)
+    assert not check(data)
+    data.cells = [cell for cell in data.cells if cell.series != "threads"]
+    with pytest.raises(LookupError, match="threads was not measured"):
+        check(data)
+
+
+def test_a_pool_has_to_be_faster_with_all_workers() -> None:
+    data = Data("workers", "workers", "tasks/s")
+    for name, most in (("processes", 5.0), ("parsl", 1.0), ("ray", 9.0), ("dask", 1.0)):
+        for count in (1, 2, 4):
+            data.add(name, count, most if count == 4 else 5.0)
+    assert not verdict(workers.Workers(), "a pool of processes", data)
+
+
 def test_a_server_of_objects_ends_with_its_figure() -> None:
     reason = redis_server.missing()
     if reason is not None:

@@ -12,7 +12,13 @@ from gristmill.bench.figures.session import Summary, Tables
 #: Engines of others that the papers compare.
 OTHERS = ("parsl", "ray", "dask")
 #: Tasks of a run, by engine: fewer where each takes milliseconds, so that runs last about as long.
-_TASKS = {"gristmill": 100_000, "threads": 20_000, "processes": 10_000, "loky": 5_000}
+_TASKS = {
+    "inline": 100_000,
+    "gristmill": 100_000,
+    "threads": 20_000,
+    "processes": 10_000,
+    "loky": 5_000,
+}
 _TASKS_OF_OTHERS = 1_000
 _NONE: Mapping[str, Any] = MappingProxyType({})
 

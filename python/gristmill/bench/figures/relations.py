@@ -29,17 +29,14 @@ def alike(one: str, other: str, factor: float, places: Sequence[Place]) -> Check
     return check
 
 
-def highest(one: str, places: Sequence[Place]) -> Check:
-    """No other series is above this one at any of some places; those that are nowhere there do not count."""
+def highest(one: str, others: Sequence[str], places: Sequence[Place]) -> Check:
+    """None of some other series is above this one at any of some places."""
 
     def check(data: Data) -> tuple[bool, str]:
-        ratios: dict[str, float] = {}
-        for name in data.series():
-            shared = [place for place in places if place in data.of(name)]
-            if name != one and shared:
-                ratios[name] = min(data.at(one, place) / data.at(name, place) for place in shared)
-        if not ratios:
-            raise LookupError("nothing else was measured")
+        ratios = {
+            other: min(data.at(one, place) / data.at(other, place) for place in places)
+            for other in others
+        }
         text = ", ".join(f"{ratio:.3g}x {name}" for name, ratio in ratios.items())
         return min(ratios.values()) >= 1, f"at least {text}"
 

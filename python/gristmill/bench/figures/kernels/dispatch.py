@@ -189,7 +189,8 @@ class Dispatch(_Empty):
     title = "Rate of tasks that do nothing, by what of Parsl is native"
     relations = (
         Relation(
-            "a native kernel with direct dispatch has the highest rate", highest(_BOTH, _WORKERS)
+            "a native kernel with direct dispatch has the highest rate",
+            every(highest(_BOTH, (_DIRECT, _PARSL), _WORKERS), at_least(_BOTH, 1, _NATIVE, (2,))),
         ),
         Relation(
             "with one worker that has more than half of its highest rate",
