@@ -166,7 +166,7 @@ def run_below(words: list[str], environment: dict[str, str]) -> int:
 
 def last_line(log: Path) -> str:
     """The last line of a command's output."""
-    lines = log.read_text(errors="replace").strip().splitlines()
+    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
     return lines[-1] if lines else "no output"
 
 

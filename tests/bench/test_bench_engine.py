@@ -12,7 +12,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from gristmill.bench import BenchError, Engine
+from gristmill.bench import Engine
 from gristmill.bench.call import value_of
 from gristmill.bench.executors.here import Inline, Threads
 from gristmill.bench.executors.ours import Gristmill
@@ -207,21 +207,6 @@ def test_what_is_no_answer_is_recorded_as_a_failure(tmp_path: Path) -> None:
     records.close()
     (line,) = [json.loads(line) for line in (tmp_path / "tasks.jsonl").read_text().splitlines()]
     assert line["exception"]["message"] == "the executor gave NoneType instead of an answer"
-
-
-def test_tasks_that_cannot_be_noted_are_said_and_keep_nobody_waiting() -> None:
-    class Full:
-        def note(self, _task: object) -> None:
-            raise OSError("no space left")
-
-        def close(self) -> None: ...
-
-    backend = Threads(workers=1).open()
-    engine = Engine(backend, records=Full())
-    assert [task.result() for task in engine.stream([engine.submit(add, 1), engine.submit(add, 2)])]
-    with pytest.raises(BenchError, match="2 of 2 tasks could not be noted: OSError: no space left"):
-        engine.finish()
-    backend.shutdown()
 
 
 def test_what_an_executor_tells_late_is_waited_for(tmp_path: Path) -> None:

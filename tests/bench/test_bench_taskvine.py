@@ -14,12 +14,12 @@ from queue import SimpleQueue
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from gristmill._cli import main
-from gristmill.bench import BenchError, Engine
+from gristmill.bench import Engine
 from gristmill.bench.executors.taskvine import TaskVine
 from gristmill.bench.executors.vine import Held
-from gristmill.bench.plugins import make
 
 #: A library is set up in each worker, and for whoever comes for one that has died.
 WAYS = ["tasks", "fork", "direct"]
@@ -237,8 +237,8 @@ def test_a_setup_that_raises_fails_the_calls_that_need_it(
 
 
 def test_limits_of_calls_of_a_library_are_refused() -> None:
-    with pytest.raises(BenchError, match="calls, or task_timeout"):
-        make("executor", "taskvine", {"calls": "direct", "task_timeout": 1})
+    with pytest.raises(ValidationError, match="calls, or task_timeout"):
+        TaskVine(calls="direct", task_timeout=1)
 
 
 def test_what_a_library_keeps_is_found_by_its_name() -> None:

@@ -6,12 +6,14 @@ import gc
 import json
 import os
 import sys
+import traceback
 from pathlib import Path
 
 from gristmill.bench import environment
 from gristmill.bench.config import read, resolve
 from gristmill.bench.errors import BenchError
-from gristmill.bench.run import CONFIGURATION, ENVIRONMENT, SUMMARY, perform
+from gristmill.bench.folder import CONFIGURATION, ENVIRONMENT, SUMMARY
+from gristmill.bench.run import perform
 
 
 def main(folder: Path) -> int:
@@ -24,10 +26,15 @@ def main(folder: Path) -> int:
         if not benchmark.run.collector:
             gc.disable()
         found = perform(benchmark, folder)
-    except BenchError as error:
-        print(f"gristmill bench: {error}", file=sys.stderr)
+        (folder / SUMMARY).write_text(json.dumps(found, indent=2))
+    except Exception as error:
+        is_told = isinstance(error, BenchError)
+        if not is_told:
+            traceback.print_exc()
+        # The last line is what the command says of a run that failed.
+        about = "gristmill bench" if is_told else type(error).__name__
+        print(f"{about}: {' '.join(str(error).split())}", file=sys.stderr)
         return 1
-    (folder / SUMMARY).write_text(json.dumps(found, indent=2))
     return 0
 
 

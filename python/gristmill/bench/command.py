@@ -14,6 +14,7 @@ from gristmill.bench import compare, config, plugins, run
 from gristmill.bench.errors import BenchError
 from gristmill.bench.faults import matrix, tables
 from gristmill.bench.figures import command as figures
+from gristmill.bench.folder import PROFILE
 from gristmill.bench.replay import command as replay
 from gristmill.bench.statistics import REPEATS
 
@@ -100,6 +101,13 @@ def main(parser: argparse.ArgumentParser, options: argparse.Namespace, words: li
     except BenchError as error:
         print(f"gristmill bench: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # A disk that is full, a folder that is gone.
+        where = f"{error.filename}: " if error.filename is not None else ""
+        print(f"gristmill bench: {where}{error.strerror}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("gristmill bench: interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
@@ -167,8 +175,8 @@ def _run(options: argparse.Namespace, words: list[str]) -> int:
         quantity, _, unit = figure.rpartition("_")
         print(f"{quantity} {value:.4g} {unit}")
     print(f"{found['tasks']} tasks, {found['tasks_per_second']:,.0f}/s; {seconds}")
-    if (folder / run.PROFILE).exists():
-        print(folder / run.PROFILE)
+    if (folder / PROFILE).exists():
+        print(folder / PROFILE)
     print(folder)
     return 0
 

@@ -30,6 +30,8 @@ _BASES: dict[Kind, type[Plugin]] = {
 }
 #: The name of what is left out.
 NONE = "none"
+#: Seconds of a run: three weeks, and within what the kernel takes as a time to wait.
+_TIMEOUT_MAX = 2e6
 
 
 class RunOptions(BaseModel):
@@ -42,7 +44,7 @@ class RunOptions(BaseModel):
     #: Set for the process of the run and its workers, besides what they have.
     environment: dict[str, str] = {}
     #: Seconds after which the run is ended, with every process that it has started.
-    timeout: Annotated[float, Field(gt=0)] | None = None
+    timeout: Annotated[float, Field(gt=0, le=_TIMEOUT_MAX)] | None = None
     #: Whether it is run in namespaces of its own: Linux gives those to users. Applications that kill ask for it.
     apart: bool = False
     #: Tasks that do nothing and are run before, for the workers to be there.
@@ -53,6 +55,16 @@ class RunOptions(BaseModel):
     tags: bool = False
     #: Whether it is looked at by ``gristmill profile``, which leaves a folder ``profile`` in that of the run.
     profile: bool = False
+
+    @field_validator("environment")
+    @classmethod
+    def _can_be_variables(cls, environment: dict[str, str]) -> dict[str, str]:
+        for name, value in environment.items():
+            if not name or "=" in name or "\0" in name + value:
+                raise ValueError(f"no variable can be {name!r} with the value {value!r}")
+            # It is written into the configuration of the run.
+            (name + value).encode()
+        return environment
 
     @field_validator("profile")
     @classmethod
@@ -124,6 +136,9 @@ def resolve(tables: dict[str, dict[str, Any]]) -> Benchmark:
         raise BenchError(
             f"there is nothing called {', '.join(unknown)}; there are: {', '.join(KINDS)}, run"
         )
+    loose = [name for name, table in tables.items() if not isinstance(table, dict)]
+    if loose:
+        raise BenchError(f"{loose[0]} is no table of fields")
     plugins: dict[Kind, tuple[str, Plugin]] = {}
     for kind in KINDS:
         fields = dict(tables.get(kind, {}))
@@ -158,7 +173,7 @@ def read(path: Path) -> dict[str, dict[str, Any]]:
         raise BenchError(f"{path} is no TOML: {error}") from error
     loose = [name for name, table in tables.items() if not isinstance(table, dict)]
     if loose:
-        raise BenchError(f"{path}: {loose[0]} stands outside of a table")
+        raise BenchError(f"{path}: {loose[0]} is no table of fields")
     return tables
 
 

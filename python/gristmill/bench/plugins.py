@@ -7,6 +7,7 @@ line use.
 
 from __future__ import annotations
 
+import inspect
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -20,8 +21,19 @@ Kind = Literal["app", "executor", "filter", "transformer", "records"]
 KINDS: tuple[Kind, ...] = ("app", "executor", "filter", "transformer", "records")
 
 
+def _absolute(path: Path) -> Path:
+    try:
+        # It is written into the configuration of a run.
+        str(path).encode()
+        return path.absolute()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{path!r} is not UTF-8") from error
+    except FileNotFoundError as error:
+        raise ValueError("the working directory is gone") from error
+
+
 #: A path that means the same in the folder of a run, and when that is run again from elsewhere.
-AbsolutePath = Annotated[Path, AfterValidator(Path.absolute)]
+AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
 #: For fields that have a choice called "none", which on the command line is the word for nothing.
 NONE_IS_A_CHOICE = BeforeValidator(lambda value: "none" if value is None else value)
 
@@ -44,15 +56,19 @@ class Plugin(BaseModel):
 
 def names(kind: Kind) -> list[str]:
     """The names of all plug-ins of a kind, in order."""
-    return sorted(point.name for point in _points(kind))
+    return sorted(_points(kind))
 
 
 def find(kind: Kind, name: str) -> type[Plugin]:
     """The plug-in of that name; ``BenchError``: there is none, it is not one, or it cannot be loaded."""
-    point = next((one for one in _points(kind) if one.name == name), None)
-    if point is None:
+    points = _points(kind).get(name, [])
+    if not points:
         known = ", ".join(names(kind))
         raise BenchError(f"there is no {kind} {name!r}; there are: {known}")
+    if len(points) > 1:
+        sources = " and ".join(map(_source, points))
+        raise BenchError(f"{sources} both are {kind} {name!r}: uninstall one of them")
+    (point,) = points
     try:
         found = point.load()
     except Exception as error:
@@ -61,6 +77,9 @@ def find(kind: Kind, name: str) -> type[Plugin]:
         ) from error
     if not (isinstance(found, type) and issubclass(found, Plugin) and found.kind == kind):
         raise BenchError(f"{kind} {name!r}, from {_source(point)}, is no plug-in of that kind")
+    if inspect.isabstract(found):
+        lacking = ", ".join(sorted(found.__abstractmethods__))
+        raise BenchError(f"{kind} {name!r}, from {_source(point)}, lacks {lacking}")
     return found
 
 
@@ -81,15 +100,14 @@ def make(kind: Kind, name: str, fields: dict[str, Any]) -> Plugin:
         raise BenchError(f"{wrong} ({kind} {name!r} has: {known or 'nothing to set'})") from error
 
 
-def _points(kind: Kind) -> list[EntryPoint]:
-    found: dict[str, EntryPoint] = {}
+def _points(kind: Kind) -> dict[str, list[EntryPoint]]:
+    """All of a kind, by name: one, unless distributions have different ones of a name."""
+    found: dict[str, list[EntryPoint]] = {}
     for point in entry_points(group=f"gristmill.bench.{kind}"):
-        other = found.setdefault(point.name, point)
-        if other.value != point.value:
-            raise BenchError(
-                f"two distributions have a {kind} {point.name!r}: {_source(other)} and {_source(point)}"
-            )
-    return list(found.values())
+        same = found.setdefault(point.name, [])
+        if all(one.value != point.value for one in same):
+            same.append(point)
+    return found
 
 
 def _source(point: EntryPoint) -> str:

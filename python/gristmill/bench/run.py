@@ -22,19 +22,11 @@ from gristmill.bench.errors import BenchError, RunFailed
 from gristmill.bench.executors import cgroups
 from gristmill.bench.executors.base import ExecutorPlugin
 from gristmill.bench.executors.groups import GroupedExecutor
+from gristmill.bench.folder import CONFIGURATION, LOG, PROFILE, SUMMARY
 from gristmill.bench.interfaces import Backend
 
-#: Files of a run's folder.
-CONFIGURATION, ENVIRONMENT, LOG, SUMMARY = (
-    "config.toml",
-    "environment.json",
-    "log.txt",
-    "summary.json",
-)
 #: The phase that is no part of the makespan: it is the application's, before its first task.
 PREPARE = "prepare"
-#: The folder in it that a profile is left in.
-PROFILE = "profile"
 
 
 def nothing(number: int) -> int:
@@ -58,6 +50,13 @@ def new_folder(benchmark: Benchmark, about: str) -> Path:
     raise BenchError(f"run.folder: {benchmark.run.folder} has a thousand runs of this second")
 
 
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir()
+    except OSError as error:
+        raise BenchError(f"{folder}: {error.strerror}") from error
+
+
 def start(benchmark: Benchmark, folder: Path | None = None) -> Path:
     """Runs a benchmark in a process of its own; gives its folder.
 
@@ -68,8 +67,11 @@ def start(benchmark: Benchmark, folder: Path | None = None) -> Path:
     if folder is None:
         folder = new_folder(benchmark, benchmark.name("executor"))
     else:
-        folder.mkdir()
-    (folder / CONFIGURATION).write_text(benchmark.to_toml(), encoding="utf-8")
+        _make(folder)
+    try:
+        (folder / CONFIGURATION).write_text(benchmark.to_toml(), encoding="utf-8")
+    except OSError as error:
+        raise BenchError(f"{folder}: {error.strerror}") from error
     seconds = benchmark.run.timeout or benchmark.app.run_timeout
     # Folders that its engines make in that of the system go with it, however it ends.
     prefix = "" if "TMPDIR" in benchmark.run.environment else "gb-"
@@ -93,6 +95,10 @@ def start(benchmark: Benchmark, folder: Path | None = None) -> Path:
         said = _descent.last_line(folder / LOG)
         raise RunFailed(
             f"the run in {folder} ended with {status}: {said} (see {LOG} there)", status
+        )
+    if not (folder / SUMMARY).exists():
+        raise RunFailed(
+            f"the run in {folder} ended before it had measured anything (see {LOG} there)", status
         )
     return folder
 
@@ -145,9 +151,17 @@ def perform(benchmark: Benchmark, folder: Path) -> dict[str, Any]:
         "makespan": sum(phases.values()) - phases[PREPARE],
         "tasks_per_second": engine.submitted / phases["run"],
         "result": says,
-        "figures": app.figures(result),
+        "figures": _numbers(benchmark.name("app"), app.figures(result)),
         **({"hops": hops} if tagged else {}),
     }
+
+
+def _numbers(app: str, figures: dict[str, Any]) -> dict[str, float]:
+    """What an application has measured itself, if these are numbers."""
+    for name, value in figures.items():
+        if not isinstance(value, (int, float)):
+            raise BenchError(f"the figure {name} of {app} is no number: {value!r}")
+    return figures
 
 
 @contextmanager

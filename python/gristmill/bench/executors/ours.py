@@ -40,9 +40,9 @@ class Gristmill(GroupedExecutor):
 
     start: Literal["fork", "spawn"] = "fork"
     #: Microseconds of polling before a sleep; its own choice if not given.
-    spin_us: float | None = None
+    spin_us: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     #: Repetitions of a task whose worker was lost.
-    loss_retries: Annotated[int, Field(ge=0)] = 0
+    loss_retries: Annotated[int, Field(ge=0, le=65_535)] = 0
     task_timeout: TaskTimeout = None
     #: How it keeps what tasks share, if the application does not say "none": as its contexts do.
     reuse: Annotated[Literal["memory", "disk", "none"], NONE_IS_A_CHOICE] = "memory"

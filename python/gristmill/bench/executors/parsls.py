@@ -92,7 +92,7 @@ class GristmillParsl(GroupedExecutor):
     logs: bool = False
     start: Literal["fork", "spawn"] = "fork"
     #: Repetitions of a task whose worker was lost.
-    loss_retries: Annotated[int, Field(ge=0)] = 0
+    loss_retries: Annotated[int, Field(ge=0, le=65_535)] = 0
     task_timeout: TaskTimeout = None
 
     @model_validator(mode="after")

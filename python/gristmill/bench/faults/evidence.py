@@ -9,7 +9,7 @@ from gristmill import _descent
 from gristmill.bench.faults import notes
 from gristmill.bench.faults.kinds import FailureKind
 from gristmill.bench.faults.watched import executions
-from gristmill.bench.run import LOG
+from gristmill.bench.folder import LOG
 
 
 @dataclass(frozen=True)

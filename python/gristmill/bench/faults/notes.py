@@ -113,7 +113,11 @@ def ended(folder: Path) -> dict[int, Fate]:
 def course(folder: Path) -> Course | None:
     """What became of the application; ``None``: it has not ended."""
     path = folder / _COURSE
-    return msgspec.json.decode(path.read_bytes(), type=Course) if path.exists() else None
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Course)
+    except (FileNotFoundError, msgspec.DecodeError):
+        # Its program was ended while it wrote, or had no space to.
+        return None
 
 
 def _lines(path: Path, kind: type[Line]) -> list[Line]:

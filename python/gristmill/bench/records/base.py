@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
+from pydantic import AfterValidator
+
+from gristmill.bench.folder import CONFIGURATION, ENVIRONMENT, LOG, SUMMARY
 from gristmill.bench.interfaces import Records
 from gristmill.bench.plugins import Kind, Plugin
+
+
+def _own(name: str) -> str:
+    if name in (CONFIGURATION, ENVIRONMENT, LOG, SUMMARY):
+        raise ValueError(f"{name} is a file of the run itself")
+    return name
+
+
+#: A file of theirs in the folder of a run.
+OwnFile = Annotated[str, AfterValidator(_own)]
 
 
 class RecordsPlugin(Plugin):

@@ -16,13 +16,13 @@ import gristmill
 from gristmill import _resources
 from gristmill.bench.ended import Ended
 from gristmill.bench.interfaces import Records
-from gristmill.bench.records.base import RecordsPlugin
+from gristmill.bench.records.base import OwnFile, RecordsPlugin
 
 
 class DocumentPlugin(RecordsPlugin):
     """A document of all tasks."""
 
-    file: str
+    file: OwnFile
 
     def open(self, folder: Path) -> Records:
         """Makes the file, which is empty until the end."""
@@ -53,7 +53,7 @@ class _Document:
 class WfFormat(DocumentPlugin):
     """WfFormat 1.5 of WfCommons: the graph and the run time of each task, for simulators and generators."""
 
-    file: str = "workflow.json"
+    file: OwnFile = "workflow.json"
 
     def document(self, tasks: list[Ended]) -> dict[str, Any]:
         """What the schema asks for. Of what has failed nobody knows how long it ran, or where: it takes no time."""
@@ -102,7 +102,7 @@ class WfFormat(DocumentPlugin):
 class Perfetto(DocumentPlugin):
     """Trace events of Chrome, which ui.perfetto.dev shows: a track for each process, and arrows between tasks."""
 
-    file: str = "trace.json"
+    file: OwnFile = "trace.json"
 
     def document(self, tasks: list[Ended]) -> dict[str, Any]:
         """Microseconds since the first submission."""

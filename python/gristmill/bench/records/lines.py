@@ -10,7 +10,7 @@ import msgspec
 
 from gristmill.bench.ended import Ended, Failure
 from gristmill.bench.interfaces import Records
-from gristmill.bench.records.base import RecordsPlugin
+from gristmill.bench.records.base import OwnFile, RecordsPlugin
 
 #: Records that are encoded at once: few enough to stay in a cache.
 _PART = 500
@@ -53,7 +53,7 @@ class Record(msgspec.Struct, gc=False, omit_defaults=True):
 class JsonLines(RecordsPlugin):
     """A line of JSON for each task that has ended."""
 
-    file: str = "tasks.jsonl"
+    file: OwnFile = "tasks.jsonl"
 
     def open(self, folder: Path) -> Records:
         """Makes the file."""

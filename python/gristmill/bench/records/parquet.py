@@ -17,7 +17,7 @@ from pydantic import Field
 import gristmill
 from gristmill.bench.ended import Ended
 from gristmill.bench.interfaces import Records
-from gristmill.bench.records.base import RecordsPlugin
+from gristmill.bench.records.base import OwnFile, RecordsPlugin
 
 #: Columns with their types, as pyarrow names them; seconds since the epoch. Lists are of the type behind the colon.
 COLUMNS: tuple[tuple[str, str], ...] = (
@@ -51,7 +51,7 @@ class Parquet(RecordsPlugin):
 
     needs: ClassVar[tuple[str, ...]] = ("pyarrow",)
 
-    file: str = "tasks.parquet"
+    file: OwnFile = "tasks.parquet"
     #: Rows that are kept before they are written, as one group: what is written in between is measured with the tasks.
     group: Annotated[int, Field(ge=1)] = 100_000
     compression: Literal["none", "snappy", "gzip", "zstd", "lz4"] = "zstd"
