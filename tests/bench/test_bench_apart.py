@@ -21,6 +21,9 @@ from gristmill.bench.faults.kinds import _NODE, HARMFUL, FailureKind, Scene, fai
 
 from apart_runs import need_namespaces, run
 
+#: Real runs, of seconds: ./dev suite has them all.
+pytestmark = pytest.mark.slow
+
 HERE = os.readlink("/proc/self/ns/pid")
 KILLING = [*sorted(HARMFUL), "random"]
 

@@ -34,7 +34,7 @@ APPS: dict[str, App] = {
 
 
 #: Those that compute for seconds.
-SLOW = {"docking", "examol", "lnni", "moldesign"}
+SLOW = {"docking", "examol", "lnni", "moldesign", "molscreen"}
 
 
 def marks(name: str) -> list[pytest.MarkDecorator]:
@@ -141,6 +141,7 @@ def test_a_wrong_result_is_seen(wrong: Wrong) -> None:
         app.check(wrong.spoil(result_of(wrong.name)))
 
 
+@pytest.mark.slow
 def test_molecules_are_screened_again_by_other_numbers_a_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

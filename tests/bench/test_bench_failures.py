@@ -132,6 +132,7 @@ def test_a_lost_worker_is_reported_once_by_ours_and_breaks_a_pool(tmp_path: Path
     assert words == {Gristmill: Word.REPORTED, Processes: Word.BROKEN}
 
 
+@pytest.mark.slow
 def test_a_task_that_never_ends_is_ended_by_an_executor_that_is_told_so(tmp_path: Path) -> None:
     # The limit is that of all tasks: a busy machine must not have others reach it.
     app = failing("timeout", timeout_s=4)
@@ -186,6 +187,7 @@ def test_a_peer_that_loses_a_worker_is_judged_by_what_it_leaves(
     assert judge(read(folder, 0, plugin().loss_repeats())).word is word
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "executor", ["gristmill", pytest.param("processes", marks=pytest.mark.slow)]
 )

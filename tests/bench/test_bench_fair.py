@@ -10,6 +10,9 @@ import pytest
 from gristmill._cli import main
 from gristmill.bench.plugins import find, names
 
+#: Real runs, of seconds: ./dev suite has them all.
+pytestmark = pytest.mark.slow
+
 #: An application as a distribution of somebody else has one. Its tasks wait for each other, so that nobody can run two.
 LOOKING = '''
 import os

@@ -28,6 +28,9 @@ from gristmill.bench.plugins import find, make, names
 
 from apart_runs import need_namespaces
 
+#: Real runs, of seconds: ./dev suite has them all.
+pytestmark = pytest.mark.slow
+
 PAIR = (Group(name="fast"), Group(name="slow", speed=0.1))
 #: What a task computes, seconds of processor time.
 WORK_S = 0.05

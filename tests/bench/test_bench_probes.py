@@ -20,6 +20,9 @@ from gristmill.bench.probes.features import AGAIN, FIRST, FUTURES, GOES_ON, SEES
 from gristmill.bench.probes.objects import FROM_PROGRAM, INTO_PROGRAM, INTO_TASKS
 from gristmill.bench.probes.probe import DIES, HANGS, WORDS, YES, Hangs, Opened, Probe, yes
 
+#: Real runs, of seconds: ./dev suite has them all.
+pytestmark = pytest.mark.slow
+
 CLOSURES = "takes closures as functions"
 OWN_PROCESSES = "runs tasks in processes of their own"
 

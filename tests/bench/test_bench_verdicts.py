@@ -187,6 +187,7 @@ def test_a_matrix_that_cannot_be_measured_is_refused_before_anything_is_run(
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_matrix_is_measured_in_runs_of_their_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -205,6 +206,7 @@ def test_a_matrix_is_measured_in_runs_of_their_own(
     assert found["versions"].keys() == {"Python", "gristmill"}
 
 
+@pytest.mark.slow
 def test_what_is_refused_here_is_told_in_its_cell_and_the_others_are_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,6 +25,9 @@ from gristmill.bench.figures.contexts import (
 from gristmill.bench.figures.contexts.levels import opened
 from gristmill.bench.figures.session import Sample
 
+#: Real runs, of seconds: ./dev suite has them all.
+pytestmark = pytest.mark.slow
+
 OURS = {"name": "gristmill-parsl", "kernel": "gristmill", "workers": 2}
 
 

@@ -121,6 +121,7 @@ class Small(Shapes):
         }
 
 
+@pytest.mark.slow
 def test_graphs_are_those_of_recorded_runs(tmp_path: Path) -> None:
     data = Small().measure(Session(tmp_path, 3))
     assert data.missing == {}
