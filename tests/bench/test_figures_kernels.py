@@ -168,7 +168,7 @@ def changed(values: Values, series: str, places: Mapping[Place, float]) -> Value
         ),
         (Granularity(), changed(GRANULARITY, "dask on 2", {"1,000": 400}), "Dask runs tasks"),
         (Granularity(), changed(GRANULARITY, "ray on 2", {"1,000": 1_000}), "with Ray the rate"),
-        (Inference(), changed(INFERENCE, "serial", {10: 34}), "all are fastest"),
+        (Inference(), changed(INFERENCE, "serial", {10: 33}), "all are fastest"),
         (Inference(), changed(INFERENCE, "parsl on 2", {1_000: 12}), "at its fastest Parsl takes"),
         (
             Inference(),

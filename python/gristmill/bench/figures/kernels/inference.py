@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gristmill.bench.figures.data import Data, Place
+from gristmill.bench.figures.data import Data
 from gristmill.bench.figures.figure import Relation, Sweep
 from gristmill.bench.figures.kernels.granularity import on
 from gristmill.bench.figures.rates import bare
@@ -13,7 +13,10 @@ from gristmill.bench.figures.session import Point, Sample, Summary
 
 _BATCHES = (1, 10, 100, 1_000)
 _LARGEST = _BATCHES[-1]
-_MOLECULES = 2_000
+#: Twenty tasks of the largest size: where one worker has one more than the other, that is a tenth of its time.
+_MOLECULES = 20_000
+#: By which runs of one engine differ; a time that is longer by less is not.
+_SAME = 1.05
 _WORKERS = (1, 2)
 _SERIAL, _PARSL, _NATIVE = "serial", "parsl", "gristmill-parsl"
 _ALL_PARSL = tuple(on(_PARSL, count) for count in _WORKERS)
@@ -24,20 +27,21 @@ class Inference(Sweep):
     """ParslDock's inference: each task takes some molecules, computes their fingerprints and predicts with them. It
     runs without tasks in parallel (serial), as a Parsl program on Parsl, as the same on a native kernel with direct
     dispatch (`gristmill-parsl`), and on Gristmill's executor. The paper has 100,000 molecules, and up to hundreds of
-    workers; here there are 2,000 molecules of a fraction of a millisecond each, and one worker or two, which have
+    workers; here there are 20,000 molecules of a fraction of a millisecond each, and one worker or two, which have
     loaded the libraries and the model before. Two workers on two cores can be twice as fast as one program at most,
-    whatever the engine: of the paper's factors of 10 and 30 that is what they can be here. And 1,000 molecules a task
-    are two tasks, of which one ends before the other: a hundred can be faster, once they hide what a task costs.
+    whatever the engine: of the paper's factors of 10 and 30 that is what they can be here. With Parsl it is less, as
+    its kernel and HTEX take their share of the cores. 1,000 molecules a task are twenty tasks: at the end one worker
+    can be alone for the length of one, so that a hundred can be faster, where they hide what a task costs.
     """
 
     key = "thesis-2.12"
     source = "Thesis, figure 2.12; Fine-grained Parsl, figure 12"
-    title = "Predictions for 2,000 molecules, by molecules a task"
+    title = "Predictions for 20,000 molecules, by molecules a task"
     across = "molecules a task"
     upward = "seconds"
     relations = (
         Relation(
-            "all are fastest with the most molecules a task",
+            "all are fastest with the most molecules a task, within a twentieth",
             lambda data: _fastest_at(data, _LARGEST),
         ),
         Relation(
@@ -84,18 +88,11 @@ class Inference(Sweep):
             yield Sample(point.series, batch, float(summary["figures"][f"screening_by_{batch}_s"]))
 
 
-def _times(data: Data, series: str) -> dict[Place, float]:
-    return {place: one.value for place, one in data.of(series).items()}
-
-
 def _fastest_at(data: Data, batch: int) -> tuple[bool, str]:
-    """Whether each series is fastest there."""
-    where = {}
-    for name in data.series():
-        times = _times(data, name)
-        where[name] = min(times, key=times.__getitem__)
-    text = ", ".join(f"{name}: {place:g}" for name, place in where.items())
-    return set(where.values()) == {batch}, text
+    """Whether no series is faster elsewhere by more than runs differ."""
+    ratios = {name: data.at(name, batch) / _shortest(data, name) for name in data.series()}
+    text = ", ".join(f"{name}: {ratio:.3g}x its shortest" for name, ratio in ratios.items())
+    return max(ratios.values()) <= _SAME, text
 
 
 def _shortened(
@@ -107,7 +104,7 @@ def _shortened(
 
 
 def _shortest(data: Data, series: str) -> float:
-    return min(_times(data, series).values())
+    return min(one.value for one in data.of(series).values())
 
 
 def _dearer(data: Data, series: str, most: float) -> tuple[bool, str]:
