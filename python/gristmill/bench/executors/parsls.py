@@ -46,7 +46,7 @@ class Parsl(ExecutorPlugin):
     #: Whether direct workers share a queue of tasks, or each has its own.
     queues: Queues = "one"
     #: Whether the kernel writes its log, as it does where Parsl's users do not say otherwise. Interchange, managers and
-    #: workers write theirs in both cases, and ``nowhere`` nothing at all is written.
+    #: workers write theirs in both cases; with ``nowhere`` nothing at all is written.
     logs: Logs = False
     task_timeout: TaskTimeout = None
 

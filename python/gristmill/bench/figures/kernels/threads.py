@@ -122,7 +122,7 @@ class Waits(Figure):
     form = "shares"
     relations = (
         Relation(
-            "workers of HTEX wait for 60 % at the pipe of their queue, for 40 % at its semaphore, within 20",
+            "workers of HTEX wait for 60 % at the pipe of their queue, for 40 % at its semaphore, each within 20",
             lambda data: _at_queue(data, f"2, {HTEX}"),
         ),
         Relation(
