@@ -32,8 +32,8 @@ class AfterParents:
         return waiting.future
 
     def shutdown(self) -> None:
-        """Ends every process and thread of it."""
-        self.executor.shutdown(wait=True)
+        """Ends every process and thread of it. What has not begun is cancelled: a run that has failed ends soon."""
+        self.executor.shutdown(wait=True, cancel_futures=True)
 
 
 class _Waiting:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from threading import Condition, Lock, Thread
 from typing import Any, Protocol
 
@@ -128,10 +129,16 @@ class Batches:
                 self._waiters -= 1
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Tells of what was submitted, and ends every process and thread."""
+        """Tells of what was submitted, unless that is to be cancelled, and ends every process and thread."""
         with self.lock:
             self._is_over = True
+            if cancel_futures and self._gathered:
+                left, self._gathered = self._gathered, []
+                self._sent.append((_refused(CancelledError()), [future for future, _ in left]))
             self._changed.notify()
+        if cancel_futures:
+            # What waits in maps that were sent ends with an error, which is then told.
+            self._executor.shutdown(False, cancel_futures=True)
         self._teller.join()
         self._executor.shutdown(wait, cancel_futures=cancel_futures)
 

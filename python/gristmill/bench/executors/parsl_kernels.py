@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 from gristmill.bench.executors.base import put_first, scratch, wait_for_nodes, workers_of_each
@@ -25,7 +26,16 @@ _CORES_PER_WORKER = 1e-3
 def threads(workers: int) -> Any:
     """Parsl's executor in threads of the program."""
     executors = importlib.import_module("parsl.executors")
-    return executors.ThreadPoolExecutor(label="threads", max_threads=workers)
+    made = executors.ThreadPoolExecutor(label="threads", max_threads=workers)
+    end = made.shutdown
+
+    def cancel_and_end() -> None:
+        """What has not begun when a run has failed is not begun: Parsl itself waits for that."""
+        made.executor.shutdown(wait=True, cancel_futures=True)
+        end()
+
+    made.shutdown = cancel_and_end
+    return made
 
 
 def direct(workers: int, queues: Queues) -> Any:
@@ -94,7 +104,10 @@ def agents_are_there(kernel: Kernel, nodes: int) -> None:
 def ours(workers: int, **others: Any) -> Any:
     """Our engine, as an executor of either kernel."""
     executors = importlib.import_module("gristmill.parsl.executors.engine")
-    return executors.GristmillExecutor(max_workers=workers, **others)
+    made = executors.GristmillExecutor(max_workers=workers, **others)
+    # As HTEX does, and not as it does by itself: a run that has failed does not run what waits.
+    made.shutdown = partial(made.shutdown, cancel_futures=True)
+    return made
 
 
 class Kernel:

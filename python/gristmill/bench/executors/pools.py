@@ -7,6 +7,7 @@ import multiprocessing
 from abc import abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 from gristmill.bench.borders.hops import TaggedBackend
@@ -85,4 +86,14 @@ class Loky(FuturesPool):
     def pool(self, initializer: Initializer | None) -> Any:
         """The pool."""
         loky = importlib.import_module("loky")
-        return loky.ProcessPoolExecutor(self.workers, initializer=initializer)
+        pool = loky.ProcessPoolExecutor(self.workers, initializer=initializer)
+        pool.shutdown = partial(_shut_down, pool)
+        return pool
+
+
+def _shut_down(loky: Any, wait: bool = True, *, cancel_futures: bool = False) -> None:
+    """Shuts a pool down as ``concurrent.futures`` does: loky waits for all tasks, or kills those that run."""
+    if cancel_futures:
+        for item in list(loky._pending_work_items.values()):
+            item.future.cancel()
+    type(loky).shutdown(loky, wait)

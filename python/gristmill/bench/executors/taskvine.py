@@ -90,8 +90,8 @@ class _Calls:
         """Submits a call."""
         return self._manager.submit(partial(self._make, function, args, kwargs))
 
-    def shutdown(self, wait: bool = True) -> None:
-        """Ends the manager once all tasks have ended."""
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Ends the manager once all tasks have ended: what it was given is not taken back."""
         self._manager.shutdown()
 
 
