@@ -120,7 +120,6 @@ def bystander() -> Iterator[subprocess.Popen[bytes]]:
     process.communicate(b"\n")
 
 
-@pytest.mark.slow
 def test_a_node_is_killed_and_nothing_else(
     bystander: subprocess.Popen[bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -162,7 +161,6 @@ def bytes_of(path: Path) -> bytes:
         return b""
 
 
-@pytest.mark.slow
 def test_any_run_can_be_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     need_namespaces()
     folder, summary = run(tmp_path, capsys, "--run.apart", "true", "--executor", "processes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -63,8 +64,6 @@ class Looking(App):
             raise WrongResult(f"{threads} threads in the place of {self.threads}")
         return f"{workers} workers"
 '''
-#: Those whose start takes a while.
-SLOW = {"dask", "gristmill-parsl", "inline", "loky", "mpi", "parsl", "pool", "ray"}
 ELSEWHERE = {"globus", "taskvine"}
 
 
@@ -78,29 +77,24 @@ def looking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (about / "entry_points.txt").write_text("[gristmill.bench.app]\nlooking = looking:Looking\n")
     (site / "looking.py").write_text(LOOKING)
     monkeypatch.syspath_prepend(site)
-    monkeypatch.setenv("PYTHONPATH", str(site))
+    monkeypatch.setenv("PYTHONPATH", str(site), prepend=os.pathsep)
 
 
 @pytest.mark.parametrize(
     ("executor", "options"),
     [
-        *(
-            pytest.param(name, [], marks=[pytest.mark.slow] if name in SLOW else [], id=name)
-            for name in sorted(set(names("executor")) - ELSEWHERE)
-        ),
+        *(pytest.param(name, [], id=name) for name in sorted(set(names("executor")) - ELSEWHERE)),
         pytest.param(
             "gristmill",
             ["--executor.nodes", "2"],
-            marks=pytest.mark.slow,
             id="gristmill-nodes",
         ),
-        pytest.param(
-            "processes", ["--executor.threads", "2"], marks=pytest.mark.slow, id="two-threads"
-        ),
+        # Each of its tasks is another process.
+        pytest.param("taskvine", ["--executor.calls", "direct"], id="taskvine"),
+        pytest.param("processes", ["--executor.threads", "2"], id="two-threads"),
         pytest.param(
             "gristmill",
             ["--executor.threads", "2"],
-            marks=pytest.mark.slow,
             id="gristmill-two-threads",
         ),
     ],

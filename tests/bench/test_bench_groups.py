@@ -60,7 +60,7 @@ def compute(meeting: Path, number: int) -> tuple[float, str]:
     "plugin",
     [
         pytest.param(Gristmill, id="gristmill"),
-        pytest.param(Processes, marks=pytest.mark.slow, id="processes"),
+        pytest.param(Processes, id="processes"),
     ],
 )
 def test_a_slow_group_gets_its_share_and_a_fast_one_is_left_alone(
@@ -122,7 +122,6 @@ def test_a_worker_takes_the_place_of_one_that_died_and_no_other(
         process.join()
 
 
-@pytest.mark.slow
 def test_each_task_says_the_group_of_its_worker(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -138,7 +137,6 @@ def test_each_task_says_the_group_of_its_worker(
     assert "workers = 3\n" in (folder / "config.toml").read_text()
 
 
-@pytest.mark.slow
 def test_without_groups_nothing_is_said_of_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -207,7 +205,6 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.mark.slow
 def test_what_a_killed_run_has_left_is_removed_after_a_run_with_groups(tmp_path: Path) -> None:
     limited()
     ended = subprocess.run(

@@ -42,7 +42,6 @@ def test_ours_can_what_it_says() -> None:
     assert set(found.values()) == {"yes"}
 
 
-@pytest.mark.slow
 def test_threads_share_objects_and_die_with_the_program() -> None:
     rows = (OWN_PROCESSES, CLOSURES, FUTURES, INTO_PROGRAM, INTO_TASKS, FROM_PROGRAM, SEES)
     found = answers({"name": "threads", "workers": 1}, *rows)
