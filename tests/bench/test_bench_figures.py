@@ -210,6 +210,16 @@ def test_what_never_ends_is_ended_and_left_out(tmp_path: Path) -> None:
     assert (signal.getitimer(signal.ITIMER_REAL)[0] > 0) == (alarms > 0), "others go on"
 
 
+def test_what_a_call_raises_is_the_reason_that_its_series_is_left_out(tmp_path: Path) -> None:
+    def fail() -> Iterator[Sample]:
+        raise OSError(28, "No space left on device")
+
+    at_once = Case("at once", 1, lambda: [Sample("at once", 1, 2.0)])
+    data = Session(tmp_path, 1).turns(Shares().empty(), [Case("full", 1, fail), at_once])
+    assert data.missing == {"full": "at 1: OSError: [Errno 28] No space left on device"}
+    assert data.at("at once", 1) == 2
+
+
 def test_a_figure_of_what_is_not_here_does_not_keep_the_page_from_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

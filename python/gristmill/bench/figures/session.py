@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -81,8 +82,7 @@ class Session:
         """Measures all cases, one after the other, and that as often as there are repetitions.
 
         Each turn has another order, which is drawn: what a case leaves behind does not always hit the same one. The
-        rest of a series of which one fails, with a ``BenchError``, or does not end in the time of some runs, is left
-        out: that is noted.
+        rest of a series of which one fails, or does not end in the time of some runs, is left out: that is noted.
         """
         for turn in range(self.repeats):
             for case in _drawn(cases, turn):
@@ -92,9 +92,11 @@ class Session:
                 try:
                     with ended_within(_RUNS_OF_A_CASE * self._timeout_s):
                         found = list(case.measure())
-                except BenchError as error:
-                    data.missing[case.series] = f"at {case.at}: {error}"
-                    self._say(str(error))
+                except Exception as error:
+                    # Cases raise what their calls do, which may be of any library.
+                    reason = str(error) if isinstance(error, BenchError) else _told(error)
+                    data.missing[case.series] = f"at {case.at}: {reason}"
+                    self._say(reason)
                     continue
                 for sample in found:
                     data.add(*sample)
@@ -127,6 +129,11 @@ class Session:
     @staticmethod
     def _say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
+
+
+def _told(error: Exception) -> str:
+    """An exception in one line, with its class."""
+    return "".join(traceback.format_exception_only(error)).strip().replace("\n", " ")
 
 
 def _drawn(cases: Sequence[Case], turn: int) -> list[Case]:
