@@ -26,7 +26,9 @@ def compare(
     leaves the reason in the place of its summary.
     """
     benchmarks = {
-        name: config.resolve(config.merge(tables, {"executor": {"name": name, **_fields(tables)}}))
+        name: config.resolve(
+            config.merge(tables, {"executor": {"name": name, **config.executor_fields(tables)}})
+        )
         for name in executors
     }
     folder = run.new_folder(next(iter(benchmarks.values())), "compared")
@@ -40,11 +42,6 @@ def compare(
             found[name].append(one)
             (folder / SERIES).write_text(json.dumps(found, indent=2))
     return folder, found
-
-
-def _fields(tables: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """What is set for all executors."""
-    return {field: value for field, value in tables.get("executor", {}).items() if field != "name"}
 
 
 def table(found: dict[str, list[dict[str, Any]]]) -> str:

@@ -189,6 +189,11 @@ def merge(*parts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return whole
 
 
+def executor_fields(tables: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """What tables set for all executors, whichever one they name."""
+    return {field: value for field, value in tables.get("executor", {}).items() if field != "name"}
+
+
 def _over(before: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
     """A table with another one over it, and tables within them likewise."""
     if _is_another("base", before, table):

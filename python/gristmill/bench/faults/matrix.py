@@ -113,13 +113,8 @@ def _mine(
 
 
 def _benchmark(chosen: dict[str, dict[str, Any]], column: Column, app: dict[str, Any]) -> Benchmark:
-    executor = {"name": column.name, **_fields(chosen), **column.fields}
+    executor = {"name": column.name, **config.executor_fields(chosen), **column.fields}
     return config.resolve(config.merge(chosen, {"app": app, "executor": executor}))
-
-
-def _fields(chosen: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """What is set for all executors."""
-    return {field: value for field, value in chosen.get("executor", {}).items() if field != "name"}
 
 
 def _run(benchmark: Benchmark, folder: Path) -> Cell:

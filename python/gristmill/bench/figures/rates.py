@@ -23,10 +23,9 @@ _TASKS_OF_OTHERS = 1_000
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
-def tasks_for(executor: str, microseconds: float = 0.0) -> int:
+def tasks_for(executor: str) -> int:
     """How many tasks fill a run of a second or a few."""
-    tasks = _TASKS.get(executor, _TASKS_OF_OTHERS)
-    return max(100, round(min(tasks, 2e6 / microseconds))) if microseconds else tasks
+    return _TASKS.get(executor, _TASKS_OF_OTHERS)
 
 
 def bare(
