@@ -116,10 +116,13 @@ def test_a_copy_with_other_fields_has_inputs_of_its_own(tmp_path: Path) -> None:
         (APPS[0], lambda result: result + 1e-6),
         (APPS[1], lambda result: result + 1),
         (APPS[2], lambda result: (result[0], result[1] - Counter([next(iter(result[1]))]))),
+        (APPS[3], lambda result: (result[0], result[1] + Counter(["one too many"]))),
         (APPS[4], lambda result: result[1:]),
         (APPS[5], lambda result: result * (1 + 1e-9)),
         (APPS[6], lambda result: result * (1 + 1e-9)),
         (APPS[7], lambda result: result + 0.001),
+        (APPS[7], lambda result: [*result[:5], result[5] + 0.001, *result[6:]]),
+        (APPS[7], lambda result: [*result[:-1], float("nan")]),
         (APPS[10], lambda result: result[::-1]),
         (APPS[-3], lambda result: [bytes(26)]),
         (APPS[-1], lambda result: [result[0] + b"x"]),
@@ -129,6 +132,45 @@ def test_a_wrong_result_is_seen(app: App, wrong: Any, tmp_path: Path) -> None:
     result = app.run(Engine(Inline().open()), tmp_path)
     with pytest.raises(WrongResult):
         app.check(wrong(result))
+
+
+class Careless:
+    """An executor that does something else with a task than it should."""
+
+    def __init__(self, changed: Any) -> None:
+        self._inner = Inline().open()
+        self._changed = changed
+
+    def submit(self, function: Any, /, number: int, *args: Any) -> Any:
+        return self._inner.submit(function, *self._changed(number, *args))
+
+    def shutdown(self) -> None: ...
+
+
+@pytest.mark.parametrize("structure", ["bag", "diamond", "reduce", "sequence"])
+@pytest.mark.parametrize(
+    ("fault", "changed"),
+    [
+        ("bytes are lost", lambda *args: (*args[:3], *(args[3:] if args[0] != 3 else [b""]))),
+        ("it ran as another", lambda *args: (4 if args[0] == 3 else args[0], *args[1:])),
+    ],
+)
+def test_a_task_that_goes_wrong_in_the_midst_is_seen(
+    fault: str, changed: Any, structure: Any, tmp_path: Path
+) -> None:
+    app = Synthetic(structure=structure, tasks=6, given=10)
+    careful = Careless(lambda *args: args)
+    assert app.check(app.run(Engine(careful), tmp_path))
+    with pytest.raises(WrongResult, match="1 are missing or ran behind others"):
+        app.check(app.run(Engine(Careless(changed)), tmp_path))
+
+
+@pytest.mark.parametrize("structure", ["diamond", "reduce"])
+def test_parents_in_another_order_are_seen(structure: Any, tmp_path: Path) -> None:
+    app = Synthetic(structure=structure, tasks=6)
+    turned = Careless(lambda *args: (*args[:3], *args[:2:-1]))
+    with pytest.raises(WrongResult, match="ran behind others"):
+        app.check(app.run(Engine(turned), tmp_path))
 
 
 def curve(*points: tuple[float, float]) -> list[Point]:

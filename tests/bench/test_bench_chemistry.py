@@ -27,7 +27,7 @@ from gristmill.bench.executors.here import Inline
 APPS: dict[str, App] = {
     "docking": Docking(ligands=20, initial=2, iterations=1, batch=2, share=10, atoms=12, edge=15),
     "examol": ExaMol(rounds=2, batch=3, shares=2),
-    "lnni": Lnni(calls=2, inferences=1, pixels=64),
+    "lnni": Lnni(calls=3, inferences=1, pixels=64),
     "moldesign": MolDesign(candidates=40, initial=4, simulations=9, batch=3, committee=3, share=15),
     "molscreen": MolScreen(molecules=200, batch=30),
 }
@@ -120,8 +120,12 @@ WRONG = [
     Wrong("docking", lambda rounds: rounds[:1], "0 iterations"),
     Wrong("examol", lambda one: one._replace(known=swapped(one.known)), "should have simulated"),
     Wrong("examol", lambda one: one._replace(following=one.following[:-1]), "predicts"),
-    Wrong("lnni", lambda one: one._replace(calls=one.calls[1:]), "1 calls"),
-    Wrong("lnni", lambda one: one._replace(calls=[[(0, 0.0)]] * 2), "is of class"),
+    Wrong("lnni", lambda one: one._replace(calls=one.calls[1:]), "2 calls"),
+    Wrong(
+        "lnni",
+        lambda one: one._replace(calls=[one.calls[0], [(0, 0.0)], one.calls[2]]),
+        "picture 1 is of class",
+    ),
     Wrong("moldesign", in_round(1, simulations=flipped), "predicted best"),
     Wrong("moldesign", lambda rounds: rounds[:-1], "simulations of"),
     Wrong("moldesign", in_round(1, predicted=lambda one: dict(list(one.items())[1:])), "chosen"),

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
+from zlib import crc32
 
 from pydantic import Field, model_validator
 
@@ -18,13 +21,23 @@ from gristmill.bench.apps.base import App
 from gristmill.bench.engine import Engine, TaskFuture
 from gristmill.bench.errors import WrongResult
 
+#: Bytes that each result begins with.
+_HEAD_SIZE = 16
+
 
 def work(number: int, size: int, seconds: float, *parents: bytes) -> bytes:
-    """A task: sleeps, and returns bytes that begin with how many bytes it was given."""
+    """A task: sleeps, and returns bytes that begin with what it was given."""
     if seconds:
         time.sleep(seconds)
-    given = sum(map(len, parents))
-    return given.to_bytes(8, "little") + number.to_bytes(8, "little") + bytes(size)
+    return head(number, sum(map(len, parents)), parents) + bytes(size)
+
+
+def head(number: int, given: int, parents: Iterable[bytes]) -> bytes:
+    """How many bytes a task was given, and a mark of itself and of all that it ran behind, in their order."""
+    mark = number
+    for one in parents:
+        mark = crc32(one[:_HEAD_SIZE], mark)
+    return given.to_bytes(8, "little") + mark.to_bytes(8, "little")
 
 
 class Synthetic(App):
@@ -52,19 +65,23 @@ class Synthetic(App):
     def run(self, engine: Engine, folder: Path) -> list[bytes]:
         """Gives what the last tasks have returned: of a bag, all."""
         submit = _Submitter(engine, self)
+        if self.structure == "bag":
+            return [task.result() for task in self._bag(engine, submit)]
+        last: TaskFuture[bytes] = self._last(submit)
+        return [last.result()]
+
+    def _last(self, submit: Callable[..., Any]) -> Any:
+        """Submits the tasks of a graph; gives the last one."""
         match self.structure:
-            case "bag":
-                return [task.result() for task in self._bag(engine, submit)]
-            case "sequence":
-                task = submit()
-                for _ in range(self.tasks - 1):
-                    task = submit(task)
-                return [task.result()]
-            case "reduce":
-                return [submit(*[submit() for _ in range(self.tasks - 1)]).result()]
             case "diamond":
                 first = submit()
-                return [submit(*[submit(first) for _ in range(self.tasks - 2)]).result()]
+                return submit(*[submit(first) for _ in range(self.tasks - 2)])
+            case "reduce":
+                return submit(*[submit() for _ in range(self.tasks - 1)])
+        task = submit()
+        for _ in range(self.tasks - 1):
+            task = submit(task)
+        return task
 
     def _bag(self, engine: Engine, submit: _Submitter) -> Iterator[TaskFuture[bytes]]:
         first = min(self.in_flight or self.tasks, self.tasks)
@@ -75,23 +92,38 @@ class Synthetic(App):
             yield task
 
     def check(self, result: list[bytes]) -> str:
-        """All tasks have run once, and what they were given has arrived."""
-        numbers = sorted(int.from_bytes(one[8:16], "little") for one in result)
-        given = int.from_bytes(result[-1][:8], "little")
-        last, parents = {
-            "bag": (list(range(self.tasks)), 0),
-            "sequence": ([self.tasks - 1], 1),
-            "reduce": ([self.tasks - 1], self.tasks - 1),
-            "diamond": ([self.tasks - 1], self.tasks - 2),
-        }[self.structure]
-        size = 16 + self.size
-        expected = parents * size + self.given
-        if numbers != last or given != expected or any(len(one) != size for one in result):
+        """All tasks have run once, behind the right ones, and what they were given has arrived."""
+        size = _HEAD_SIZE + self.size
+        short = sum(len(one) != size for one in result)
+        found = sorted(one[:_HEAD_SIZE] for one in result)
+        expected = sorted(self._heads())
+        if found != expected or short:
+            wrong = len(Counter(expected) - Counter(found))
             raise WrongResult(
-                f"the {self.structure} of {self.tasks} tasks ended with {len(numbers)}, the last of which was given "
-                f"{given} bytes instead of {expected}"
+                f"the {self.structure} of {self.tasks} tasks ended with {len(result)} results instead of "
+                f"{len(expected)}: {wrong} are missing or ran behind others, {short} have lost bytes"
             )
         return f"{self.structure} of {self.tasks} tasks"
+
+    def _heads(self) -> list[bytes]:
+        """What the results begin with, by the same graph without tasks."""
+        numbers = count()
+
+        def submit(*parents: bytes) -> bytes:
+            number = next(numbers)
+            own = self.own(number)
+            given = sum(map(len, own)) + len(parents) * (_HEAD_SIZE + self.size)
+            return head(number, given, (*own, *parents))
+
+        if self.structure == "bag":
+            return [submit() for _ in range(self.tasks)]
+        return [self._last(submit)]
+
+    def own(self, number: int) -> tuple[bytes, ...]:
+        """What the program gives a task itself."""
+        if not self.given:
+            return ()
+        return (number.to_bytes(8, "little").ljust(self.given, b"x")[: self.given],)
 
 
 class _Submitter:
@@ -111,5 +143,4 @@ class _Submitter:
             seconds = max(0.0, self._random.gauss(app.sleep, app.sleep_std))
         if not app.given:
             return self._engine.submit(work, number, app.size, seconds, *parents)
-        own = number.to_bytes(8, "little").ljust(app.given, b"x")[: app.given]
-        return self._engine.submit(work, number, app.size, seconds, own, *parents)
+        return self._engine.submit(work, number, app.size, seconds, *app.own(number), *parents)
