@@ -65,7 +65,7 @@ def evidence(*tasks: Task, **fields: Any) -> Evidence:
         (evidence(AGAIN), "ran twice: 1 task began more often than allowed"),
         (evidence(RAISED, replace(GOOD, executions=2), loss_repeats=3), "ran twice: 1 task began more"),
         (evidence(AGAIN, status=None, course=None), "ran twice: 1 task"),
-        (evidence(), "not run: no task was to fail"),
+        (evidence(), "not run: none of "),
         (Evidence((), 1, None, "it cannot be opened"), "not run: it cannot be opened"),
     ],
 )  # fmt: skip
@@ -185,6 +185,15 @@ def test_a_matrix_that_cannot_be_measured_is_refused_before_anything_is_run(
     assert main(["bench", "matrix", "--executors", "inline", *words, *place]) == 2
     assert says in capsys.readouterr().err
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_one_task_fails_of_the_application_that_the_page_names(tmp_path: Path) -> None:
+    page_text = (Path(__file__).parents[2] / "docs/failures.md").read_text()
+    words = "--app.base cholesky --app.config.size 512"
+    assert f"`{words}`" in page_text
+    options = ["--executors", "inline", "--types", "failure", "--run.folder", str(tmp_path)]
+    assert main(["bench", "matrix", *words.split(), *options]) == 0
 
 
 @pytest.mark.slow

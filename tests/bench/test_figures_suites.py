@@ -219,6 +219,16 @@ def test_of_failures_that_were_not_measured_nothing_is_said() -> None:
     assert reason == "gristmill loss_retries=3 was not measured with memory, node-killed"
 
 
+def test_an_executor_that_runs_nothing_is_told_of_once() -> None:
+    data = failed("taskvine", Word.NOT_RUN)
+    assert len(data.missing) == len(failures.matrix.TYPES)
+    failures.told(data, "taskvine")
+    assert data.missing == {"taskvine": ""}
+    some = failed(OURS, Word.REPORTED, memory=Word.NOT_RUN)
+    failures.told(some, OURS)
+    assert some.missing == {f"{OURS}, memory": ""}
+
+
 def test_verdicts_are_told_with_their_counts_where_they_differ() -> None:
     figure = failures.Failures()
     (cell,) = (one for one in failed("dask", Word.DIED).cells if one.at == "memory")

@@ -65,7 +65,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     failing = kinds.add_parser(
         "matrix",
         help="run each kind of failure on each executor, and say what became of the tasks",
-        description="Fields of the application are those of failures: --app.base cholesky, --app.config.size 256.",
+        description="Fields of the application are those of failures: --app.base cholesky, --app.config.size 512.",
     )
     _add_choices(failing, [kind for kind in plugins.KINDS if kind not in ("app", "executor")])
     failing.add_argument("--executors", metavar="NAME,NAME", help="all that are installed")

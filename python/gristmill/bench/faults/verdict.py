@@ -56,7 +56,8 @@ _CAUSES: dict[FailureKind, str] = {
 def judge(evidence: Evidence) -> Verdict:
     """The verdict on a run. What is worse counts: a task that ran twice, before one that was lost, before a hang."""
     if not evidence.injected and evidence.status is not None:
-        return Verdict(Word.NOT_RUN, evidence.said if evidence.status else "no task was to fail")
+        none = f"none of {_tasks(list(evidence.tasks))} was to fail, by app.rate and app.seed"
+        return Verdict(Word.NOT_RUN, evidence.said if evidence.status else none)
     twice = _ran_twice(evidence)
     if twice:
         return Verdict(Word.RAN_TWICE, f"{_tasks(twice)} began more often than allowed")

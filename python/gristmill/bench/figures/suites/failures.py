@@ -71,6 +71,7 @@ class Failures(Figure):
         """Runs the matrix once, whose runs take seconds each, and more where something hangs."""
         data = self.empty()
         columns = [one for one in matrix.columns(None) if self._is_asked_for(one.name)]
+        columns.sort(key=lambda one: one.name != _OURS)
         for name in plugins.names("executor"):
             reason = plugins.find("executor", name).missing()
             if reason is not None and self._is_asked_for(name):
@@ -81,6 +82,8 @@ class Failures(Figure):
             chosen = {"run": {"folder": folder, "timeout": limit_s}}
             _, found = matrix.measure(chosen, columns, [type], 1)
             add(data, found)
+        for column in columns:
+            told(data, column.label)
         return data
 
     def _is_asked_for(self, name: str) -> bool:
@@ -103,6 +106,16 @@ def add(data: Data, found: Matrix) -> None:
                     data.missing[f"{label}, {type}"] = cell.verdict.note
                 else:
                     data.add(label, type, _WORDS.index(cell.verdict.word))
+
+
+def told(data: Data, name: str) -> None:
+    """Has the data say once of an executor that could not be run at all why."""
+    reasons = [f"{name}, {type}" for type in matrix.TYPES if f"{name}, {type}" in data.missing]
+    if reasons and name not in data.series():
+        first = data.missing[reasons[0]]
+        for one in reasons:
+            del data.missing[one]
+        data.missing[name] = first
 
 
 def _verdicts(data: Data, name: str, types: Sequence[str]) -> dict[str, set[Word]]:
