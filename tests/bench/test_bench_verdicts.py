@@ -65,7 +65,7 @@ def evidence(*tasks: Task, **fields: Any) -> Evidence:
         (evidence(AGAIN), "ran twice: 1 task began more often than allowed"),
         (evidence(RAISED, replace(GOOD, executions=2), loss_repeats=3), "ran twice: 1 task began more"),
         (evidence(AGAIN, status=None, course=None), "ran twice: 1 task"),
-        (evidence(), "not run: none of "),
+        (evidence(), "not run: none of 2 tasks was to fail, by app.rate and app.seed"),
         (Evidence((), 1, None, "it cannot be opened"), "not run: it cannot be opened"),
     ],
 )  # fmt: skip
