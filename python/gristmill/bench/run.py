@@ -50,13 +50,6 @@ def new_folder(benchmark: Benchmark, about: str) -> Path:
     raise BenchError(f"run.folder: {benchmark.run.folder} has a thousand runs of this second")
 
 
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir()
-    except OSError as error:
-        raise BenchError(f"{folder}: {error.strerror}") from error
-
-
 def start(benchmark: Benchmark, folder: Path | None = None) -> Path:
     """Runs a benchmark in a process of its own; gives its folder.
 
@@ -64,11 +57,11 @@ def start(benchmark: Benchmark, folder: Path | None = None) -> Path:
     """
     is_apart = benchmark.run.apart or benchmark.app.is_harmful()
     fenced = apart.command([], folder or benchmark.run.folder) if is_apart else []
-    if folder is None:
-        folder = new_folder(benchmark, benchmark.name("executor"))
-    else:
-        _make(folder)
+    is_made = folder is None
+    folder = folder or new_folder(benchmark, benchmark.name("executor"))
     try:
+        # Nothing is run in what others have left.
+        folder.mkdir(exist_ok=is_made)
         (folder / CONFIGURATION).write_text(benchmark.to_toml(), encoding="utf-8")
     except OSError as error:
         raise BenchError(f"{folder}: {error.strerror}") from error
