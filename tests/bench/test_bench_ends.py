@@ -69,7 +69,7 @@ class Held:
     def __init__(self) -> None:
         self.is_cancelled = threading.Event()
 
-    def map(self, function: Any, calls: Any, ordered: bool) -> Iterator[Any]:
+    def map(self, function: Any, calls: Any) -> Iterator[Any]:
         self.is_cancelled.wait()
         raise CancelledError
         yield

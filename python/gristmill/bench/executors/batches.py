@@ -2,7 +2,7 @@
 
 Calls of one function are gathered up to a number. They are sent when there are so many, when another function is
 called, and whenever nothing is under way: what is gathered is never left, and a single call goes at once. Results are
-told map after map, in the order in which these were sent.
+told in the order in which calls were sent: that of a call whose task is lost says only by its place whose it is.
 """
 
 from __future__ import annotations
@@ -20,11 +20,16 @@ from gristmill._interrupt import TaskInterrupted
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
+#: A function and its items, to an iterator of results.
+Map = Callable[[Callable[..., Any], list[Any]], Any]
+
+
 class Maps(Protocol):
     """An executor whose maps send many calls as one."""
 
-    def map(self, function: Callable[..., Any], /, *iterables: Any, ordered: bool) -> Any:
-        """Gives results as they come."""
+    @property
+    def map(self) -> Map:
+        """Gives results in order; one that is lost raises, and those behind it still come."""
 
     def shutdown(self, wait: bool, *, cancel_futures: bool) -> None:
         """Ends every process of it."""
@@ -80,11 +85,13 @@ class Gathered:
 class Batches:
     """An executor that sends at most ``size`` calls of a function as one map.
 
-    :param executor: has to take a map of that size whole: it reads no further than that ahead of its results.
+    :param executor: has to take a map of that size whole: what cannot be sent has no place among the results.
+    :param map: with options of its own, instead of the executor's.
     """
 
-    def __init__(self, executor: Maps, size: int) -> None:
+    def __init__(self, executor: Maps, size: int, map: Map | None = None) -> None:
         self._executor = executor
+        self._map = map or executor.map
         self._size = size
         #: Of all futures and of what is gathered.
         self.lock = Lock()
@@ -151,9 +158,8 @@ class Batches:
         attempt = self._attempts.get(self._function)
         if attempt is None:
             attempt = self._attempts[self._function] = Attempt(self._function)
-        calls = [(number, arguments) for number, (_, arguments) in enumerate(gathered)]
         try:
-            results = self._executor.map(attempt, calls, ordered=False)
+            results = self._map(attempt, [arguments for _, arguments in gathered])
         except Exception as error:
             # Told by the thread that tells: who is called back may submit.
             results = _refused(error)
@@ -175,14 +181,18 @@ class Batches:
             self._complete(results, futures)
 
     def _complete(self, results: Any, futures: list[Gathered]) -> None:
-        """Completes those of a map. One that is lost ends it: nobody knows which those are that are left."""
-        try:
-            for number, value, error in results:
-                self._end(futures[number], value, error)
-        except BaseException as error:
-            for future in futures:
-                if not future.is_done:
-                    self._end(future, None, error)
+        """Completes those of a map, each with its result or what its task came to."""
+        lost: BaseException = RuntimeError("its map has ended before it")
+        for future in futures:
+            try:
+                value, error = next(results)
+            except StopIteration:
+                # The map was refused, as the first was told.
+                value, error = None, lost
+            except BaseException as one:
+                value, error = None, one
+                lost = one
+            self._end(future, value, error)
 
     def _end(self, future: Gathered, value: Any, error: BaseException | None) -> None:
         future.value, future.error = value, error
@@ -205,21 +215,21 @@ def _refused(error: Exception) -> Iterator[Any]:
 
 
 class Attempt:
-    """A function whose call gives its number, and what it returned or raised: a map ends with the first that raises."""
+    """A function whose call gives what it returned or raised: whoever is called back gets that error, not a copy."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
 
-    def __call__(self, call: tuple[int, Arguments]) -> tuple[int, Any, BaseException | None]:
+    def __call__(self, arguments: Arguments) -> tuple[Any, BaseException | None]:
         """Calls it."""
-        number, (args, kwargs) = call
+        args, kwargs = arguments
         try:
-            return number, self._function(*args, **kwargs), None
+            return self._function(*args, **kwargs), None
         except TaskInterrupted:
             raise
         except BaseException as error:
             # One that says sys.exit() ends itself, as it would by itself, and not those beside it.
-            return number, None, error
+            return None, error
 
     def _unchanging_parts(self) -> tuple[Any, ...]:
         """All that it is made of."""

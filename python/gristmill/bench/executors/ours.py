@@ -15,7 +15,6 @@ from gristmill.bench.borders.hops import TaggedBackend
 from gristmill.bench.borders.ours import TaggedDirect
 from gristmill.bench.dependencies import AfterParents
 from gristmill.bench.executors.base import (
-    ExecutorPlugin,
     TaskTimeout,
     wait_for_nodes,
     workers_of_each,
@@ -27,8 +26,7 @@ from gristmill.bench.plugins import NONE_IS_A_CHOICE
 from gristmill.bench.within import Source
 
 #: Calls of a batch: what the executor reads of a map at once.
-_BATCH_MAX = 16_384
-
+_BATCH_MAX = 1_024
 #: What workers find imported: the program that the suite runs, as those of the standard library's forkserver do.
 _PRELOAD = ("gristmill.bench.child",)
 
@@ -36,7 +34,13 @@ _PRELOAD = ("gristmill.bench.child",)
 class Gristmill(GroupedExecutor):
     """``gristmill.Executor``, with its defaults unless they are set."""
 
-    ways: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"loss_retries": 3})
+    ways: ClassVar[tuple[dict[str, Any], ...]] = (
+        {},
+        {"loss_retries": 3},
+        {"nodes": 2},
+        {"batches": 100},
+        {"start": "spawn"},
+    )
 
     start: Literal["fork", "spawn"] = "fork"
     #: Microseconds of polling before a sleep; its own choice if not given.
@@ -54,10 +58,6 @@ class Gristmill(GroupedExecutor):
     @model_validator(mode="after")
     def _make_sense(self) -> Gristmill:
         workers_of_each(self.workers, self.nodes)
-        if self.batches and (self.loss_retries or self.task_timeout is not None):
-            raise ValueError(
-                "what may be repeated or ended travels alone: batches, or loss_retries and task_timeout"
-            )
         return self
 
     def start_workers(self, initializer: Initializer | None) -> Backend:
@@ -78,13 +78,15 @@ class Gristmill(GroupedExecutor):
             except BaseException:
                 executor.shutdown(wait=True, cancel_futures=True)
                 raise
-        if self.batches:
-            return AfterParents(Batches(executor, self.batches), Gathered)
         options: dict[str, Any] = {}
         if self.loss_retries:
             options["loss_retries"] = self.loss_retries
         if self.task_timeout is not None:
             options["timeout"] = self.task_timeout
+        if self.batches:
+            # Each call of a map is a task of its own, with these options.
+            chosen = executor.options(**options) if options else executor
+            return AfterParents(Batches(executor, self.batches, chosen.map), Gathered)
         return Direct(executor, options, self.reuse)
 
     def open_tagged(self) -> TaggedBackend:
@@ -92,10 +94,6 @@ class Gristmill(GroupedExecutor):
         if self.batches:
             return super().open_tagged()
         return TaggedDirect(self.open())
-
-    def limited(self, seconds: float | None) -> ExecutorPlugin:
-        """Itself with that time for each task, unless calls travel together."""
-        return self if self.batches else super().limited(seconds)
 
     def loss_repeats(self) -> int:
         """As often as it is told to."""
