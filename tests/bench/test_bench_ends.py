@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
@@ -13,6 +14,7 @@ import pytest
 
 from gristmill.bench.executors.base import ExecutorPlugin
 from gristmill.bench.executors.batches import Batches
+from gristmill.bench.executors.here import Threads
 from gristmill.bench.plugins import find, make
 
 #: Some hand out a few tasks more than there are workers.
@@ -61,6 +63,27 @@ def test_what_waits_when_a_run_has_failed_is_not_begun(name: str, tmp_path: Path
     behind.add_done_callback(lambda _: gate.unlink())
     backend.shutdown()
     assert not signs[-1].exists()
+
+
+def fail_when_told(gate: str) -> None:
+    stay(gate, os.devnull)
+    raise ValueError("the first of many")
+
+
+def hand_on(value: object) -> object:
+    return value
+
+
+def test_a_long_chain_ends_with_what_its_first_task_has_raised(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    gate.touch()
+    backend = Threads(workers=1).open()
+    last = backend.submit(fail_when_told, str(gate))
+    for _ in range(2 * sys.getrecursionlimit()):
+        last = backend.submit(hand_on, last)
+    gate.unlink()
+    assert str(last.exception(60)) == "the first of many"
+    backend.shutdown()
 
 
 class Held:

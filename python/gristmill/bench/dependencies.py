@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
-from threading import Lock
+from threading import Lock, local
 from typing import Any
 
 
@@ -59,10 +60,12 @@ class _Waiting:
             self._missing -= 1
             if self._missing:
                 return
-        if self.future.set_running_or_notify_cancel():
-            self._submit()
+        _ready.submit(self)
 
-    def _submit(self) -> None:
+    def submit(self) -> None:
+        """Submits its call, with what the others have returned, unless it was cancelled."""
+        if not self.future.set_running_or_notify_cancel():
+            return
         function, args, kwargs = self._call
         try:
             args = tuple(map(self._value, args))
@@ -83,3 +86,30 @@ class _Waiting:
 
     def _value(self, argument: Any) -> object:
         return argument.result() if isinstance(argument, self._futures) else argument
+
+
+class _Ready(local):
+    """The tasks of this thread that may be submitted.
+
+    They are submitted one after the other: one that fails at once ends those that need it, and a long chain of these
+    would nest deeper than Python allows.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: deque[_Waiting] = deque()
+        self._is_busy = False
+
+    def submit(self, task: _Waiting) -> None:
+        """Submits it, or has whoever submits others in this thread do it next."""
+        self._tasks.append(task)
+        if self._is_busy:
+            return
+        self._is_busy = True
+        try:
+            while self._tasks:
+                self._tasks.popleft().submit()
+        finally:
+            self._is_busy = False
+
+
+_ready = _Ready()
