@@ -33,7 +33,13 @@ from gristmill.bench.figures.suites.applications import (
     Sizes,
     tables_of,
 )
-from gristmill.bench.figures.suites.features import RETRYING, Features, Objects, all_that_others_can
+from gristmill.bench.figures.suites.features import (
+    ON_NODES,
+    RETRYING,
+    Features,
+    Objects,
+    all_that_others_can,
+)
 from gristmill.bench.probes.features import FIRST, FUTURES, RATE
 from gristmill.bench.probes.objects import FROM_PROGRAM, INTO_PROGRAM, INTO_TASKS, READ_ONLY
 from gristmill.bench.probes.probe import DIES, NO, YES
@@ -83,6 +89,21 @@ def test_what_others_can_and_ours_cannot_is_named() -> None:
     assert all_that_others_can("ours")(better) == (False, "dask, ray: other")
     with pytest.raises(LookupError, match="gristmill, retrying was not measured"):
         all_that_others_can(RETRYING)(better)
+
+
+def test_what_is_lost_on_nodes_is_named() -> None:
+    check = partial(verdict, Features(), "on two nodes")
+    assert check(answered(gristmill=(YES, NO), **{ON_NODES: (YES, YES)}))
+    assert not check(answered(gristmill=(YES, YES), **{ON_NODES: (YES, NO)}))
+    with pytest.raises(LookupError, match="two nodes was not measured"):
+        check(answered(gristmill=(YES, YES)))
+
+
+def test_what_the_table_names_as_shown_by_tests_is_there() -> None:
+    named = [word.strip("`") for word in Features().about.split() if "tests/" in word]
+    assert len(named) == 3
+    root = Path(__file__).parents[2]
+    assert all((root / name.strip("`,;.")).is_file() for name in named)
 
 
 def test_who_knows_of_dependencies_is_looked_up() -> None:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from gristmill.bench.figures.data import Data, Place
 from gristmill.bench.figures.figure import Figure, Relation
+from gristmill.bench.figures.relations import Check
 from gristmill.bench.figures.session import Case, Sample, Session
 from gristmill.bench.probes.asking import ask
 from gristmill.bench.probes.features import FEATURES, FIRST, FUTURES, RATE
@@ -23,6 +24,8 @@ from gristmill.bench.probes.probe import NO, WORDS, YES, Probe
 
 #: Ours, set up to run tasks again whose workers were lost.
 RETRYING = "gristmill, retrying"
+#: And ours with a worker on each of two nodes, whose agents are on this machine.
+ON_NODES = "gristmill, two nodes"
 #: Rows that have numbers.
 _NUMBERS = (FIRST, RATE)
 _POOLS = ("threads", "processes", "loky")
@@ -30,6 +33,7 @@ _POOLS = ("threads", "processes", "loky")
 EXECUTORS: dict[str, dict[str, Any]] = {
     "gristmill": {"name": "gristmill"},
     RETRYING: {"name": "gristmill", "loss_retries": 3},
+    ON_NODES: {"name": "gristmill", "nodes": 2},
     **{
         name: {"name": name}
         for name in ("gristmill-parsl", *_POOLS, "dask", "ray", "parsl", "taskvine", "globus")
@@ -37,7 +41,9 @@ EXECUTORS: dict[str, dict[str, Any]] = {
 }
 #: The same with one worker each, in which all tasks meet.
 _OF_ONE_WORKER = {
-    name: fields | {"workers": 1} for name, fields in EXECUTORS.items() if name != RETRYING
+    name: fields | {"workers": 1}
+    for name, fields in EXECUTORS.items()
+    if name not in (RETRYING, ON_NODES)
 }
 
 
@@ -69,7 +75,7 @@ class Probed(Figure):
             yield Sample(name, row, answer)
 
 
-def all_that_others_can(ours: str) -> Any:
+def all_that_others_can(ours: str) -> Check:
     """A check that no executor can do what ours cannot."""
 
     def check(data: Data) -> tuple[bool, str]:
@@ -85,16 +91,32 @@ def all_that_others_can(ours: str) -> Any:
     return check
 
 
+def can_as_much(one: str, other: str) -> Check:
+    """A check that a column can all that another one can."""
+
+    def check(data: Data) -> tuple[bool, str]:
+        rows = [row for row in data.of(other) if row not in _NUMBERS and data.at(other, row) == YES]
+        lacking = [str(row) for row in rows if data.at(one, row) != YES]
+        return not lacking, "; ".join(lacking) or f"all of {len(rows)}"
+
+    return check
+
+
 _NONE = (NO,)
 
 
 class Features(Probed):
     """What an executor can do is tried on it: each row is one small program that only ends well where it can. All have
-    two workers and their defaults, but for the second column, whose tasks are run again if their workers are lost, and
-    for the row of limits, where a task may take a second if there is a way to say so. The paper's table says which
-    executors know of dependencies, place tasks where data is, and run on several machines, by their documentation; the
-    last cannot be tried on one. Parsl looks for workers that have died every thirty seconds. Gristmill gives a task to
-    whichever worker is free: results come to the program, as near to one worker of its machine as to another.
+    two workers and their defaults, but for the second column, whose tasks are run again if their workers are lost, for
+    the third, whose workers are on two nodes, and for the row of limits, where a task may take a second if there is a
+    way to say so. The paper's table is by documentation. It has besides what cannot be tried on one machine: which
+    languages there are interfaces for, C++ and Java with Ray, C with TaskVine, and Python alone with all others, as
+    with Gristmill; whether the scheduler is distributed, which Gristmill's is not, whose program gives tasks to nodes;
+    whether workers are on several machines, which for ours `tests/e2e/test_placed.py` shows on nodes with addresses of
+    their own, reached by a shell, by MPI, and by Ray and Dask; and batch systems, which `tests/e2e/test_placed_slurm.py`
+    and `tests/e2e/test_blocks.py` show with a real Slurm. Parsl looks for workers that have died every thirty seconds.
+    Gristmill gives a task to whichever worker is free: results come to the program, or stay on their node where tasks
+    may be repeated, and are as near to one worker of a node as to another.
     """
 
     key = "taps-table-1"
@@ -110,6 +132,10 @@ class Features(Probed):
         Relation(
             "Gristmill can, where it is told to repeat, what any of the others can",
             all_that_others_can(RETRYING),
+        ),
+        Relation(
+            "Gristmill can on two nodes what it can on one machine",
+            can_as_much(ON_NODES, "gristmill"),
         ),
     )
 
