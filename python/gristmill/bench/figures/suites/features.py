@@ -106,17 +106,18 @@ _NONE = (NO,)
 
 
 class Features(Probed):
-    """What an executor can do is tried on it: each row is one small program that only ends well where it can. All have
-    two workers and their defaults, but for the second column, whose tasks are run again if their workers are lost, for
-    the third, whose workers are on two nodes, and for the row of limits, where a task may take a second if there is a
-    way to say so. The paper's table is by documentation. It has besides what cannot be tried on one machine: which
-    languages there are interfaces for, C++ and Java with Ray, C with TaskVine, and Python alone with all others, as
-    with Gristmill; whether the scheduler is distributed, which Gristmill's is not, whose program gives tasks to nodes;
-    whether workers are on several machines, which for ours `tests/e2e/test_placed.py` shows on nodes with addresses of
-    their own, reached by a shell, by MPI, and by Ray and Dask; and batch systems, which `tests/e2e/test_placed_slurm.py`
-    and `tests/e2e/test_blocks.py` show with a real Slurm. Parsl looks for workers that have died every thirty seconds.
-    Gristmill gives a task to whichever worker is free: results come to the program, or stay on their node where tasks
-    may be repeated, and are as near to one worker of a node as to another.
+    """What an executor can do is tried on it: each row is one small program that only ends well where it can. All
+    have two workers and their defaults, but for the second column, whose tasks are run again if their workers are
+    lost, for the third, whose workers are on two nodes, and for the row of limits, where a task may take a second
+    if there is a way to say so. The paper's table is by documentation. It has besides what cannot be tried on one
+    machine: which languages there are interfaces for, C++ and Java with Ray, C with TaskVine, and Python alone with
+    all others, as with Gristmill; whether the scheduler is distributed, which Gristmill's is not, whose program
+    gives tasks to nodes; whether workers are on several machines, which for ours `tests/e2e/test_placed.py` shows
+    on nodes with addresses of their own, reached by a shell, by MPI, and by Ray and Dask; and batch systems, which
+    `tests/e2e/test_placed_slurm.py` and `tests/e2e/test_blocks.py` show with a real Slurm. Parsl looks for workers
+    that have died every thirty seconds. Gristmill gives a task to whichever worker is free: results come to the
+    program, or stay on their node where tasks may be repeated, and are as near to one worker of a node as to
+    another.
     """
 
     key = "taps-table-1"
