@@ -31,6 +31,7 @@ EXECUTORS = {
     "pool": Pool(start="fork"),
     "gristmill": Gristmill(),
     "nodes": Gristmill(nodes=2),
+    "lease": Gristmill(lease=True),
     "batches": Gristmill(batches=3),
     "gristmill-parsl": GristmillParsl(),
 }

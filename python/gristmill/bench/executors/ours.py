@@ -38,6 +38,7 @@ class Gristmill(GroupedExecutor):
         {},
         {"loss_retries": 3},
         {"nodes": 2},
+        {"lease": True},
         {"batches": 100},
         {"start": "spawn"},
     )
@@ -52,6 +53,8 @@ class Gristmill(GroupedExecutor):
     reuse: Annotated[Literal["memory", "disk", "none"], NONE_IS_A_CHOICE] = "memory"
     #: Node agents on this machine, which have the workers in equal parts; without agents if it is 0.
     nodes: Annotated[int, Field(ge=0)] = 0
+    #: Whether its workers are those of a ``Lease``: started at once, and hot for as long as tasks come often.
+    lease: bool = False
     #: Calls that are gathered and sent as one map, at most; each is sent by itself if it is 0.
     batches: Annotated[int, Field(ge=0, le=_BATCH_MAX)] = 0
 
@@ -61,17 +64,8 @@ class Gristmill(GroupedExecutor):
         return self
 
     def start_workers(self, initializer: Initializer | None) -> Backend:
-        """Starts it; its first workers come with the first task, unless they are on nodes."""
-        workers = workers_of_each(self.workers, self.nodes)
-        executor = gristmill.Executor(
-            workers,
-            initializer,
-            start=self.start,
-            preload=_PRELOAD,
-            spin_us=self.spin_us,
-            threads_per_worker=self.threads,
-            nodes=on.local(self.nodes, workers) if self.nodes else None,
-        )
+        """Starts it; its first workers come with the first task, unless they are on nodes, or a lease's."""
+        executor = self._started(initializer)
         if self.nodes:
             try:
                 wait_for_agents(executor, executor.submit, self.nodes)
@@ -88,6 +82,22 @@ class Gristmill(GroupedExecutor):
             chosen = executor.options(**options) if options else executor
             return AfterParents(Batches(executor, self.batches, chosen.map), Gathered)
         return Direct(executor, options, self.reuse)
+
+    def _started(self, initializer: Initializer | None) -> gristmill.Executor:
+        workers = workers_of_each(self.workers, self.nodes)
+        options: dict[str, Any] = {
+            "initializer": initializer,
+            "start": self.start,
+            "preload": _PRELOAD,
+            "threads_per_worker": self.threads,
+            "nodes": on.local(self.nodes, workers) if self.nodes else None,
+        }
+        if not self.lease:
+            return gristmill.Executor(workers, spin_us=self.spin_us, **options)
+        hot = None if self.spin_us is None else self.spin_us / 1e6
+        lease = gristmill.Lease(workers=workers, hot=hot, **options)
+        lease.wait()
+        return lease
 
     def open_tagged(self) -> TaggedBackend:
         """Its tasks have tags; those of batches are not looked at."""
