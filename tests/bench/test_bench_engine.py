@@ -12,7 +12,8 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from gristmill.bench import Engine
+from gristmill import _descent
+from gristmill.bench import Engine, RunFailed, resolve, run_names, start
 from gristmill.bench.call import value_of
 from gristmill.bench.executors.here import Inline, Threads
 from gristmill.bench.executors.ours import Gristmill
@@ -260,3 +261,28 @@ def test_shared_memory_of_a_run_is_in_the_folder_that_goes_with_it(
     assert transformer.resolve(name) == b"an object"
     transformer.close()
     assert not any(tmp_path.iterdir())
+
+
+def test_files_of_a_run_that_was_killed_are_removed_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = PickledFiles(folder=tmp_path / "files")
+    left = []
+
+    def run_until_killed(words: list[str], environment: dict[str, str]) -> int:
+        for name in (environment[run_names.VARIABLE], "of another one"):
+            monkeypatch.setenv(run_names.VARIABLE, name)
+            left.append(Path(plugin.open(tmp_path).transform("an object").path))
+        return 137
+
+    monkeypatch.setattr(_descent, "run_below", run_until_killed)
+    monkeypatch.setattr(_descent, "last_line", lambda log: "killed")
+    tables: dict[str, Any] = {
+        "app": {"name": "fib"},
+        "executor": {"name": "inline"},
+        "transformer": {"name": "pickled-files", "folder": str(tmp_path / "files")},
+        "run": {"folder": str(tmp_path)},
+    }
+    with pytest.raises(RunFailed, match="killed"):
+        start(resolve(tables))
+    assert [one.exists() for one in left] == [False, True]

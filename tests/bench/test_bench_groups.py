@@ -17,7 +17,7 @@ import pytest
 
 from gristmill import _descent
 from gristmill._cli import main
-from gristmill.bench import BenchError, RunFailed, apart, call, start
+from gristmill.bench import BenchError, RunFailed, apart, call, run_names, start
 from gristmill.bench.config import resolve
 from gristmill.bench.executors import cgroups
 from gristmill.bench.executors.groups import Entry, Group, GroupedExecutor
@@ -73,7 +73,7 @@ def test_a_slow_group_gets_its_share_and_a_fast_one_is_left_alone(
         results = [future.result(60) for future in found]
     finally:
         backend.shutdown()
-    slow = [took for took, places in results if cgroups.NAME in places]
+    slow = [took for took, places in results if run_names.PREFIX in places]
     assert len(slow) == 1, "the fast worker is in no group with a limit"
     # A tenth of a processor, less what it may take ahead.
     assert slow[0] > WORK_S / 0.1 * 0.7
@@ -81,7 +81,7 @@ def test_a_slow_group_gets_its_share_and_a_fast_one_is_left_alone(
 
 
 def mine(parent: Path) -> list[Path]:
-    return list(parent.glob(f"{cgroups.NAME}-*-{os.getpid()}-*"))
+    return list(parent.glob(f"{run_names.PREFIX}-*-{os.getpid()}-*"))
 
 
 def stand(entry: Entry, sink: Connection) -> None:

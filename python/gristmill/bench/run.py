@@ -14,7 +14,7 @@ from typing import Any
 
 from gristmill import _descent
 from gristmill._world import THREAD_VARIABLES
-from gristmill.bench import apart
+from gristmill.bench import apart, run_names
 from gristmill.bench.borders.hops import TaggedBackend
 from gristmill.bench.config import Benchmark
 from gristmill.bench.engine import Engine
@@ -75,13 +75,15 @@ def start(benchmark: Benchmark, folder: Path | None = None) -> Path:
         command += ["gristmill._cli", "profile", *output, "--", "-m"]
     command += ["gristmill.bench.child", str(folder)]
     threads = dict.fromkeys(THREAD_VARIABLES, str(benchmark.executor.threads))
-    name = cgroups.new_run()
-    told = threads | benchmark.run.environment | {cgroups.RUN: name}
+    name = run_names.new()
+    told = threads | benchmark.run.environment | {run_names.VARIABLE: name}
     try:
         status = _descent.run_below(command, os.environ | told)
     finally:
         if isinstance(benchmark.executor, GroupedExecutor) and benchmark.executor.groups:
             cgroups.sweep(name)
+        if benchmark.transformer is not None:
+            benchmark.transformer.sweep(folder, name)
     if status == _descent.TIMED_OUT:
         raise RunFailed(f"the run in {folder} did not end within {seconds:g} s", None)
     if status != 0:

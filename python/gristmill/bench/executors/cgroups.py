@@ -9,17 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from time import monotonic, sleep
 
+from gristmill.bench import run_names
 from gristmill.bench.errors import BenchError
 
-#: What a folder's name begins with; then come the run's name, the process that made it, a number.
-NAME = "gristmill-bench"
-#: The variable that tells a run its name here: it may be in a namespace of processes that nobody finds any more.
-RUN = "GRISTMILL_BENCH_RUN"
-_runs = count()
 #: Microseconds in which a share is given: short, so that tasks of that length meet it, and not only the sum of many.
 _PERIOD_US = 10_000
 #: The kernel gives no less in a period, microseconds.
@@ -32,7 +27,7 @@ def make(number: int, share: float) -> Path:
     """Makes a group with a share of one processor; gives its folder. ``BenchError`` says why that cannot be."""
     reasons = []
     for parent, version in parents():
-        folder = parent / _name(number)
+        folder = parent / f"{run_names.here()}{os.getpid()}-{number}"
         try:
             folder.mkdir()
         except OSError as error:
@@ -66,17 +61,12 @@ def remove(folder: Path) -> None:
             sleep(0.01)
 
 
-def new_run() -> str:
-    """A name for a run that this process starts."""
-    return f"{_namespace()}-{os.getpid()}-{next(_runs)}"
-
-
 def sweep(run: str) -> None:
     """Removes what a run has left that has ended, and what those have whose programs were killed in this namespace."""
+    here = run_names.begins(str(run_names.namespace()))
     for parent, _ in parents():
-        for folder in parent.glob(f"{NAME}-{run}-*"):
+        for folder in parent.glob(f"{run_names.begins(run)}*"):
             remove(folder)
-        here = f"{NAME}-{_namespace()}-"
         for folder in parent.glob(f"{here}*"):
             process = folder.name.removeprefix(here).partition("-")[0]
             if not Path("/proc", process).exists():
@@ -98,15 +88,6 @@ def _write(path: Path, text: str) -> None:
     """Writes to a file that is there: where it is not, the group has no such limit."""
     with path.open("r+") as file:
         file.write(text)
-
-
-def _name(number: int) -> str:
-    run = os.environ.get(RUN) or f"{_namespace()}-{os.getpid()}"
-    return f"{NAME}-{run}-{os.getpid()}-{number}"
-
-
-def _namespace() -> int:
-    return os.stat("/proc/self/ns/pid").st_ino
 
 
 def parents() -> Iterator[tuple[Path, int]]:

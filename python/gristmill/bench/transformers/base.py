@@ -18,3 +18,6 @@ class TransformerPlugin(Plugin):
     @abstractmethod
     def open(self, folder: Path) -> Transformer:
         """Starts what it needs; what it writes may go to the folder."""
+
+    def sweep(self, folder: Path, run: str) -> None:
+        """Removes what is left of it of a run in that folder, which has ended, by the name of the run."""

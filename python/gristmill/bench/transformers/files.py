@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+from gristmill.bench import run_names
 from gristmill.bench.errors import BenchError
 from gristmill.bench.interfaces import Transformer
 from gristmill.bench.plugins import AbsolutePath
@@ -30,12 +31,17 @@ class PickledFiles(TransformerPlugin):
         """Makes a folder of its own there, which goes with it."""
         return _Pickles((self.folder or folder).absolute())
 
+    def sweep(self, folder: Path, run: str) -> None:
+        """Removes the folder of a run that was killed."""
+        for left in (self.folder or folder).glob(f"{run_names.begins(run)}*"):
+            shutil.rmtree(left, ignore_errors=True)
+
 
 class Folder:
     """A folder with a file for each object. It goes to workers by its path."""
 
     def __init__(self, parent: Path) -> None:
-        path = parent / f"gristmill-bench-{uuid4().hex[:12]}"
+        path = parent / f"{run_names.here()}{uuid4().hex[:12]}"
         try:
             path.mkdir(mode=0o700, parents=True)
         except OSError as error:
