@@ -215,7 +215,7 @@ def _refused(error: Exception) -> Iterator[Any]:
 
 
 class Attempt:
-    """A function whose call gives what it returned or raised: whoever is called back gets that error, not a copy."""
+    """A function whose call gives what it returned or raised: an error is a result like any other."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
