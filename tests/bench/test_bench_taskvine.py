@@ -9,6 +9,7 @@ import sys
 import threading
 import types
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -83,6 +84,7 @@ class Vine:
         self.libraries: dict[str, Any] = {}
         self.count = 0
         self.is_broken = False
+        self.is_slow = False
         os.environ["TCP_LOW_PORT"] = os.environ["TCP_HIGH_PORT"] = "9123"
         made.append(self)
 
@@ -102,7 +104,7 @@ class Vine:
         assert threading.get_ident() == self.owner, "a manager belongs to one thread"
         if self.is_broken:
             raise OSError("its port is gone")
-        return self.tasks.pop() if self.tasks else None
+        return self.tasks.pop() if self.tasks and not self.is_slow else None
 
     def create_library_from_functions(self, name: str, *functions: Any, **chosen: Any) -> Any:
         context = chosen["library_context_info"]
@@ -189,6 +191,16 @@ def test_what_breaks_fails_all_tasks_and_those_that_come_later(stand_in: types.M
         assert isinstance(backend.submit(half, 1).exception(30), OSError)
     backend.shutdown()
     assert made[-1].chosen["stopped"]
+
+
+def test_what_has_not_ended_when_a_run_has_failed_is_cancelled(stand_in: types.ModuleType) -> None:
+    backend = TaskVine().open()
+    made[-1].is_slow = True
+    one = backend.submit(half, 1)
+    other = backend.submit(half, one)
+    backend.shutdown()
+    assert isinstance(one.exception(30), CancelledError)
+    assert isinstance(other.exception(30), CancelledError)
 
 
 def test_without_its_factory_it_fails_at_once(stand_in: types.ModuleType) -> None:

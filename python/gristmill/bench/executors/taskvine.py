@@ -91,8 +91,8 @@ class _Calls:
         return self._manager.submit(partial(self._make, function, args, kwargs))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Ends the manager once all tasks have ended: what it was given is not taken back."""
-        self._manager.shutdown()
+        """Ends the manager once all tasks have ended, or at once."""
+        self._manager.shutdown(cancel=cancel_futures)
 
 
 class _Invocations(AfterParents):

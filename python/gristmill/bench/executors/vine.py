@@ -8,7 +8,7 @@ submit what follows before the manager is waited for, unless workers have enough
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager, suppress
 from os import urandom
 from queue import Empty, SimpleQueue
@@ -43,6 +43,7 @@ class Manager:
         self._asked: SimpleQueue[tuple[Future[Any], _Do] | None] = SimpleQueue()
         self._enough = _ENOUGH * workers
         self._is_over = False
+        self._is_cancelled = False
         #: By their numbers.
         self._open: dict[int, Future[Any]] = {}
         ready: Future[None] = Future()
@@ -64,8 +65,9 @@ class Manager:
 
         return self._ask(submit)
 
-    def shutdown(self) -> None:
-        """Ends when all tasks have."""
+    def shutdown(self, *, cancel: bool = False) -> None:
+        """Ends when all tasks have, or cancels those that have not."""
+        self._is_cancelled = cancel
         self._asked.put(None)
         self._thread.join()
 
@@ -80,10 +82,11 @@ class Manager:
         try:
             with start() as manager:
                 ready.set_result(None)
-                while self._do_all(manager) or self._open:
+                while self._do_all(manager) or (self._open and not self._is_cancelled):
                     task = manager.wait(_TURN_S)
                     if task is not None:
                         _complete(self._open.pop(task.id), task)
+            self._fail(CancelledError())
         except BaseException as error:
             if ready.done():
                 self._fail(error)
