@@ -16,6 +16,7 @@ _PLACE = "METG(50 %)"
 _EXECUTORS: dict[str, dict[str, Any]] = {
     "gristmill": {},
     "gristmill on 2 nodes": {"name": "gristmill", "nodes": 2},
+    "gristmill under a lease": {"name": "gristmill", "lease": True},
     "gristmill in batches": {"name": "gristmill", "batches": 100},
     "gristmill-parsl": {},
     "threads": {},
@@ -27,7 +28,8 @@ _EXECUTORS: dict[str, dict[str, Any]] = {
     "ray": {},
     "parsl": {},
     "parsl's threads": {"name": "parsl", "executor": "threads"},
-    "taskvine": {},
+    "taskvine's tasks": {"name": "taskvine"},
+    "taskvine's invocations": {"name": "taskvine", "calls": "direct"},
 }
 _OF_PROCESSES = ("pool", "processes", "loky", "mpi", *OTHERS)
 
