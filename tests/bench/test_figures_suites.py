@@ -216,7 +216,11 @@ def test_a_killed_node_may_cost_what_ran_there_and_no_silence() -> None:
         silent = failed(OURS, Word.REPORTED, node_killed=word)
         assert verdicts(silent)[:2] == [DOES_NOT_HOLD, HOLDS], word
     said = failures.Failures().relations[0].verdict(silent)[1]
-    assert said == "node-killed: ran twice"
+    assert said == "gristmill: node-killed: ran twice"
+    two_ways = failed(OURS, Word.REPORTED)
+    for cell in failed("gristmill nodes=2", Word.REPORTED, timeout=Word.HUNG).cells:
+        two_ways.add(cell.series, cell.at, cell.samples[0])
+    assert verdicts(two_ways)[0] == DOES_NOT_HOLD
     alone = failed(OURS, Word.REPORTED, worker_killed=Word.OTHERS_LOST)
     assert verdicts(alone)[:2] == [HOLDS, DOES_NOT_HOLD]
 

@@ -28,6 +28,8 @@ _KILLED = ("worker-killed", "manager-killed", "node-killed")
 _LIMIT_S = 60.0
 _LIMITS_S = {"timeout": 20.0}
 _OURS, _RETRYING = "gristmill", "gristmill loss_retries=3"
+#: Executors that run on ours, in whatever way.
+_OF_OURS = ("gristmill", "gristmill-parsl")
 
 
 class Failures(Figure):
@@ -50,8 +52,9 @@ class Failures(Figure):
     executors: ClassVar[Sequence[str] | None] = None
     relations = (
         Relation(
-            "with Gristmill each task ends with its result or an error, none runs twice, and further ones run",
-            lambda data: _is_without(data, _OURS, BAD, matrix.TYPES),
+            "with Gristmill, however it runs, each task ends with its result or an error, none runs twice, and further"
+            " ones run",
+            lambda data: _are_without(data, BAD, matrix.TYPES),
         ),
         Relation(
             "only where more than a worker was killed do others fail than the tasks that were to",
@@ -138,6 +141,16 @@ def _is_without(
     found = _verdicts(data, name, types)
     said = [f"{type}: {word}" for type, words in found.items() for word in sorted(words & {*bad})]
     return not said, "; ".join(said) or f"{len(found)} kinds of failure"
+
+
+def _are_without(data: Data, bad: Sequence[Word], types: Sequence[str]) -> tuple[bool, str]:
+    """Whether none of our columns has such a word."""
+    found = {
+        name: _is_without(data, name, bad, types)
+        for name in [_OURS, *(one for one in data.series() if one.split()[0] in _OF_OURS)]
+    }
+    said = [f"{name}: {words}" for name, (is_without, words) in found.items() if not is_without]
+    return not said, "; ".join(said) or f"{len(types)} kinds of failure, {len(found)} ways to run"
 
 
 def _is_recovered(data: Data, name: str) -> tuple[bool, str]:
