@@ -19,6 +19,7 @@ from gristmill._cli import main
 from gristmill.bench.command import fields_of
 from gristmill.bench.compare import table
 from gristmill.bench.config import merge, resolve
+from gristmill.bench.run import variables
 
 FIB = ["bench", "run", "--app", "fib", "--app.n", "8", "--executor", "inline"]
 
@@ -55,6 +56,22 @@ def test_a_run_is_in_a_process_with_the_variables_that_it_names(
     assert tomllib.loads((folder / "config.toml").read_text())["run"]["environment"] == {
         "OMP_NUM_THREADS": "1"
     }
+
+
+def test_a_run_has_threads_as_it_is_told_whatever_the_caller_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+
+    def variable(threads: int | str, **environment: str) -> str | None:
+        executor = {"name": "inline", "threads": threads}
+        tables = {"app": {"name": "fib"}, "executor": executor, "run": {"environment": environment}}
+        again = resolve(tomllib.loads(resolve(tables).to_toml()))
+        return variables(again).get("OMP_NUM_THREADS")
+
+    assert variable(2) == "2"
+    assert variable("unset") is None
+    assert variable("unset", OMP_NUM_THREADS="3") == "3"
 
 
 def test_a_run_that_does_not_end_is_ended_with_all_that_it_has_started(

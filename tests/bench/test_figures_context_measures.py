@@ -121,7 +121,7 @@ def test_a_context_under_load_is_looked_at_as_its_calls_end(
 ) -> None:
     monkeypatch.setattr(shares, "_CALLS", 40)
     monkeypatch.setattr(shares, "_STEPS", (20, 40))
-    for figure, most in ((shares.Deployments(), 4), (shares.ShareValue(), 40)):
+    for figure, most in ((shares.Deployments(), 8), (shares.ShareValue(), 40)):
         found = figure._looks()
         assert [one.at for one in found] == [20, 40]
         assert all(1 <= one.value <= most for one in found)

@@ -279,10 +279,12 @@ def test_verdicts_are_those_of_the_matrix(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_threads_that_cost_time_are_told_from_those_that_do_not() -> None:
     data = Data("nested", "threads", "seconds")
-    for name, two in (("parsl", 1.5), ("ray", 1.05), ("dask", 1.2)):
+    for name, two, unset in (("parsl", 1.0, 1.5), ("ray", 1.5, 1.05), ("dask", 1.5, 1.2)):
         data.add(name, "one thread", 1.0)
         data.add(name, "two threads", two)
-    assert verdict(nested.Nested(), "cost Parsl", data)
+        data.add(name, "as installed", unset)
+    assert verdict(nested.Nested(), "installed, threads cost Parsl", data)
+    assert not verdict(nested.Nested(), "cores cost Parsl", data)
     assert verdict(nested.Nested(), "cost Ray", data)
     assert not verdict(nested.Nested(), "cost Dask", data)
 

@@ -74,11 +74,10 @@ def start(benchmark: Benchmark, folder: Path | None = None) -> Path:
         output = ["--quiet", "--output", str(folder / PROFILE)]
         command += ["gristmill._cli", "profile", *output, "--", "-m"]
     command += ["gristmill.bench.child", str(folder)]
-    threads = dict.fromkeys(THREAD_VARIABLES, str(benchmark.executor.threads))
     name = run_names.new()
-    told = threads | benchmark.run.environment | {run_names.VARIABLE: name}
     try:
-        status = _descent.run_below(command, os.environ | told)
+        told = variables(benchmark) | {run_names.VARIABLE: name}
+        status = _descent.run_below(command, told)
     finally:
         if isinstance(benchmark.executor, GroupedExecutor) and benchmark.executor.groups:
             cgroups.sweep(name)
@@ -96,6 +95,14 @@ def start(benchmark: Benchmark, folder: Path | None = None) -> Path:
             f"the run in {folder} ended before it had measured anything (see {LOG} there)", status
         )
     return folder
+
+
+def variables(benchmark: Benchmark) -> dict[str, str]:
+    """The variables of a run: of threads those that its executor is told of, whatever this program has."""
+    threads = benchmark.executor.told_threads()
+    own = {name: value for name, value in os.environ.items() if name not in THREAD_VARIABLES}
+    told = {} if threads is None else dict.fromkeys(THREAD_VARIABLES, str(threads))
+    return own | told | benchmark.run.environment
 
 
 def summary(folder: Path) -> dict[str, Any]:

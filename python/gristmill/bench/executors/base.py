@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -34,8 +34,8 @@ class ExecutorPlugin(Plugin):
     without_groups: ClassVar[str] = "it does not say how its workers would enter groups"
 
     workers: Workers = 2
-    #: That BLAS and OpenMP may use in each worker, and in the program.
-    threads: Annotated[int, Field(ge=1)] = 1
+    #: That BLAS and OpenMP may use in each worker, and in the program; where it is unset they and the executor choose.
+    threads: Annotated[int, Field(ge=1)] | Literal["unset"] = 1
 
     @model_validator(mode="before")
     @classmethod
@@ -57,6 +57,10 @@ class ExecutorPlugin(Plugin):
         if seconds is None or getattr(self, "task_timeout", 0) is not None:
             return self
         return self.model_copy(update={"task_timeout": seconds})
+
+    def told_threads(self) -> int | None:
+        """The threads that the executor is told to give its workers, if it is told of any."""
+        return None if self.threads == "unset" else self.threads
 
     def loss_repeats(self) -> int:
         """How often it may run a task again whose worker was lost, as it is set up here."""

@@ -25,7 +25,7 @@ class Dask(GroupedExecutor):
 
     def start_workers(self, initializer: Initializer | None) -> Backend:
         """Starts scheduler, workers and client."""
-        backend = DaskHere(self.workers, self.threads)
+        backend = DaskHere(self.workers, self.told_threads())
         if initializer is not None:
             # Those too that come in the place of others.
             backend.client.register_worker_callbacks(initializer)
@@ -61,7 +61,7 @@ class DaskClient:
 class DaskHere(DaskClient):
     """A client of a cluster of its own on this machine."""
 
-    def __init__(self, workers: int, threads: int = 1) -> None:
+    def __init__(self, workers: int, threads: int | None = 1) -> None:
         self._folder = scratch()
         self._cluster = importlib.import_module("distributed").LocalCluster(
             n_workers=workers,
@@ -70,7 +70,7 @@ class DaskHere(DaskClient):
             dashboard_address=None,
             silence_logs=logging.CRITICAL,
             local_directory=self._folder.name,
-            env={name: str(threads) for name in THREAD_VARIABLES},
+            env=None if threads is None else dict.fromkeys(THREAD_VARIABLES, str(threads)),
         )
         super().__init__(self._cluster)
 

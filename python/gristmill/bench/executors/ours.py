@@ -89,7 +89,7 @@ class Gristmill(GroupedExecutor):
             "initializer": initializer,
             "start": self.start,
             "preload": _PRELOAD,
-            "threads_per_worker": self.threads,
+            "threads_per_worker": self.told_threads(),
             "nodes": on.local(self.nodes, workers) if self.nodes else None,
         }
         if not self.lease:

@@ -120,7 +120,7 @@ class GristmillParsl(GroupedExecutor):
                     workers,
                     initializer=initializer,
                     start_method=self.start,
-                    threads_per_worker=self.threads,
+                    threads_per_worker=self.told_threads(),
                     loss_retries=self.loss_retries,
                     nodes=on.local(nodes, workers) if nodes else None,
                 ),

@@ -132,7 +132,7 @@ def _started(plugin: TaskVine) -> Iterator[Any]:
             os.environ.pop(limit, None)
         factory = vine.Factory(batch_type="local", manager=manager)
         factory.min_workers = factory.max_workers = plugin.workers
-        factory.cores = plugin.threads
+        factory.cores = plugin.told_threads() or 1
         with factory:
             try:
                 yield manager
@@ -147,7 +147,7 @@ def _install(plugin: TaskVine, name: str, context: list[Any] | None, manager: An
     library = manager.create_library_from_functions(
         name, call, add_env=False, exec_mode=plugin.calls, library_context_info=context
     )
-    library.set_cores(plugin.threads)
+    library.set_cores(plugin.told_threads() or 1)
     library.set_function_slots(1)
     manager.install_library(library)
 
