@@ -223,7 +223,7 @@ def test_a_parsl_program_runs_on_either_kernel_over_our_executor(
     [
         ("gristmill", {"workers": 4, "nodes": 3}, "4 workers cannot be shared equally by 3 nodes"),
         ("gristmill", {"batches": 20_000}, "executor.batches: Input should be less than or equal"),
-        ("gristmill", {"threads": 0}, "executor.threads: Input should be greater"),
+        ("gristmill", {"threads": 0}, "executor.threads.constrained-int: Input should be greater"),
         ("gristmill-parsl", {"kernel": "dask"}, "executor.kernel: Input should be 'parsl' or"),
         ("gristmill-parsl", {"workers": 3, "nodes": 2}, "3 workers cannot be shared equally"),
     ],

@@ -178,6 +178,24 @@ def makespans(**seconds: float) -> Data:
     return data
 
 
+def test_engines_stand_out_if_they_take_half_of_the_time_of_all_others() -> None:
+    fast = {"cholesky": {"ray": 4.0}, "moldesign": {"dask": 4.0, "parsl": 5.0}}
+    fast["montage"] = {"dask": 5.0}
+    data = Data("spans", "application, engine", "seconds")
+    for app, own in fast.items():
+        for name in ("gristmill", "processes", "parsl", "ray", "dask"):
+            for part in ("start", "run", "shutdown"):
+                data.add(part, makespan.place(app, name), own.get(name, 10.0) / 3)
+    check = partial(verdict, makespan.Makespans(), "twice as fast")
+    assert check(data)
+    (cell,) = (one for one in data.cells if (one.series, one.at) == ("run", "moldesign, parsl"))
+    cell.samples[:] = [2.0]
+    assert not check(data)
+    data.cells = [one for one in data.cells if one.at != "montage, ray"]
+    with pytest.raises(LookupError, match="montage, ray was not measured"):
+        check(data)
+
+
 def test_makespans_are_compared_in_all_their_parts() -> None:
     data = makespans(gristmill=0.5, processes=3, dask=4, ray=2)
     assert makespan.makespan(data, "cholesky", "dask") == pytest.approx(4)
