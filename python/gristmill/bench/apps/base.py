@@ -25,9 +25,9 @@ class App(Plugin):
     def prepare(self, folder: Path) -> Any:
         """Makes what its run starts from, with files in the folder; most start from their fields alone.
 
-        A run of the suite does this once its executor is open, and does not count it as the application's time: as it
-        costs the same whatever the executor is, it would only make executors look more alike. Before, workers that are
-        forked would inherit what it has imported, and others would not.
+        A run of the suite does this once its executor is open, as a phase that is not in the makespan: it costs the
+        same whatever the executor is, which would only look more alike. It is not done before, since workers that are
+        forked would have what it imports for nothing, and others would not.
         """
         return None
 

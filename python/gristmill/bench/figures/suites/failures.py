@@ -20,6 +20,7 @@ _WORDS = tuple(Word)
 BAD = (Word.BROKEN, Word.DIED, Word.HUNG, Word.LOST, Word.RAN_TWICE)
 #: What takes along, or may, what ran beside the task that failed.
 _SHARED = ("manager-killed", "node-killed", "random")
+#: What harms no other task.
 _ALONE = tuple(type for type in matrix.TYPES if type not in _SHARED)
 #: What kills the worker of a task, its parent, or all processes.
 _KILLED = ("worker-killed", "manager-killed", "node-killed")

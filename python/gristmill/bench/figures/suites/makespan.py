@@ -96,8 +96,8 @@ class Makespans(Sweep):
     a few seconds: that decides where the paper's engines were told apart by how they run tasks. What all tasks of
     moldesign need Gristmill sets up once, as a context; two workers of a pool import it at the same time, on two cores.
     Tasks of fedlearn and montage share nothing, and most of their time is that of images and of programs, which no
-    engine shortens: there Gristmill and a pool differ by less than runs of one of them do, in either direction, and
-    which of the two is the first is chance.
+    engine shortens: there Gristmill and a pool differ by less than runs of one of them do, and either may be
+    the first.
     """
 
     key = "taps-3"
