@@ -148,7 +148,7 @@ def test_all_executors_that_are_installed_are_measured_in_all_their_ways(
 ) -> None:
     monkeypatch.setattr("gristmill.bench.plugins._is_installed", lambda name: name == "parsl")
     labels = [column.label for column in columns(None)]
-    ways = ["loss_retries=3", "nodes=2", "batches=100", "start=spawn"]
+    ways = ["loss_retries=3", "nodes=2", "lease=True", "batches=100", "start=spawn"]
     ours = ["gristmill", *(f"gristmill {way}" for way in ways), "gristmill-parsl"]
     parsls = ["parsl", "parsl executor=threads"]
     assert [label for label in labels if label.startswith(("gristmill", "parsl"))] == ours + parsls
