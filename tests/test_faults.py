@@ -357,7 +357,7 @@ def test_a_timeout_stops_the_task_though_nobody_waits(
 
 def test_a_timeout_stops_the_tasks_children(make_executor: MakeExecutor, gate: Gate) -> None:
     executor = make_executor(1)
-    held = executor.options(timeout=0.2, grace=0.01).submit(calls.enter_with_child, gate.path)
+    held = executor.options(timeout=2.0, grace=0.01).submit(calls.enter_with_child, gate.path)
     behind = [executor.submit(calls.same, number) for number in range(50)]
     with pytest.raises(TaskTimeout):
         held.result()
