@@ -13,6 +13,7 @@ import pytest
 from gristmill._cli import main
 from gristmill.bench.errors import BenchError
 from gristmill.bench.executors.here import Threads
+from gristmill.bench.executors.ours import Gristmill
 from gristmill.bench.faults import notes
 from gristmill.bench.faults.evidence import Evidence, Task
 from gristmill.bench.faults.matrix import columns
@@ -236,10 +237,15 @@ def test_what_is_refused_here_is_told_in_its_cell_and_the_others_are_measured(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("way", Gristmill.ways, ids=str)
 def test_no_failure_makes_ours_hang_lose_or_repeat_anything(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    way: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    words = ["--executors", "gristmill", "--repeats", "2", "--run.timeout", "60"]
+    monkeypatch.setattr(Gristmill, "ways", (way,))
+    words = ["--executors", "gristmill", "--run.timeout", "60"]
     assert main(["bench", "matrix", *words, "--run.folder", str(tmp_path)]) == 0
     place = Path(capsys.readouterr().out.splitlines()[-1])
     cells = json.loads((place / "matrix.json").read_text())["cells"]
