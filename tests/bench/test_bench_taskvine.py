@@ -236,6 +236,20 @@ def test_what_a_task_gives_that_did_not_end_well_says_how_it_ended(
     backend.shutdown()
 
 
+def test_a_result_that_cannot_be_read_fails_its_task_alone(stand_in: types.ModuleType) -> None:
+    class Unread(Task):
+        @property
+        def output(self) -> Any:
+            raise UnboundLocalError("as of a file that is gone")
+
+    backend = TaskVine().open()
+    stand_in.PythonTask = Unread  # type: ignore[attr-defined]
+    assert isinstance(backend.submit(half, 1).exception(30), UnboundLocalError)
+    stand_in.PythonTask = Task  # type: ignore[attr-defined]
+    assert backend.submit(half, 2).result(30) == 0.5
+    backend.shutdown()
+
+
 @pytest.mark.parametrize("calls", ["fork", "direct"])
 def test_a_setup_that_raises_fails_the_calls_that_need_it(
     calls: Any, stand_in: types.ModuleType

@@ -174,8 +174,8 @@ def _value(boxed: _Boxed) -> Any:
 
 def _complete(future: Future[Any], task: Any) -> None:
     """Tells what a task has come to."""
-    found = task.output
     try:
+        found = task.output
         if isinstance(found, _Boxed):
             future.set_result(_value(found))
         elif isinstance(found, Exception):
