@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from plugged import install
 
 from gristmill._cli import main
 from gristmill.bench import BenchError, resolve, run
@@ -48,21 +49,13 @@ class Half(App):
 class Synthetic(Raises):
     pass
 """
-NAMES = ("raises", "leaves", "counts", "half", "synthetic")
+CLASSES = ("Raises", "Leaves", "Counts", "Half", "Synthetic")
 
 
 @pytest.fixture
 def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Installs them, for this process and those of runs."""
-    site = tmp_path / "site"
-    about = site / "theirs-1.0.dist-info"
-    about.mkdir(parents=True)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
-    points = "".join(f"{name} = theirs:{name.title()}\n" for name in NAMES)
-    (about / "entry_points.txt").write_text(f"[gristmill.bench.app]\n{points}")
-    (site / "theirs.py").write_text(THEIRS)
-    monkeypatch.syspath_prepend(site)
-    monkeypatch.setenv("PYTHONPATH", str(site))
+    install(tmp_path, monkeypatch, "theirs", THEIRS, CLASSES)
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
+from plugged import install
 
 from gristmill._cli import main
 from gristmill.bench.plugins import find, names
@@ -70,14 +70,7 @@ ELSEWHERE = {"globus", "taskvine"}
 @pytest.fixture
 def looking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Installs it, for this process and those of runs."""
-    site = tmp_path / "site"
-    about = site / "looking-1.0.dist-info"
-    about.mkdir(parents=True)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: looking\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[gristmill.bench.app]\nlooking = looking:Looking\n")
-    (site / "looking.py").write_text(LOOKING)
-    monkeypatch.syspath_prepend(site)
-    monkeypatch.setenv("PYTHONPATH", str(site), prepend=os.pathsep)
+    install(tmp_path, monkeypatch, "looking", LOOKING, ["Looking"])
 
 
 @pytest.mark.parametrize(
