@@ -136,9 +136,8 @@ def resolve(tables: dict[str, dict[str, Any]]) -> Benchmark:
         raise BenchError(
             f"there is nothing called {', '.join(unknown)}; there are: {', '.join(KINDS)}, run"
         )
-    loose = [name for name, table in tables.items() if not isinstance(table, dict)]
-    if loose:
-        raise BenchError(f"{loose[0]} is no table of fields")
+    if (loose := _loose(tables)) is not None:
+        raise BenchError(f"{loose} is no table of fields")
     plugins: dict[Kind, tuple[str, Plugin]] = {}
     for kind in KINDS:
         fields = dict(tables.get(kind, {}))
@@ -171,10 +170,14 @@ def read(path: Path) -> dict[str, dict[str, Any]]:
         raise BenchError(f"{path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BenchError(f"{path} is no TOML: {error}") from error
-    loose = [name for name, table in tables.items() if not isinstance(table, dict)]
-    if loose:
-        raise BenchError(f"{path}: {loose[0]} is no table of fields")
+    if (loose := _loose(tables)) is not None:
+        raise BenchError(f"{path}: {loose} is no table of fields")
     return tables
+
+
+def _loose(tables: dict[str, Any]) -> str | None:
+    """What stands where a table should, if something does."""
+    return next((name for name, table in tables.items() if not isinstance(table, dict)), None)
 
 
 def merge(*parts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

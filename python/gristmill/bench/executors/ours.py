@@ -66,12 +66,14 @@ class Gristmill(GroupedExecutor):
     def start_workers(self, initializer: Initializer | None) -> Backend:
         """Starts it; its first workers come with the first task, unless they are on nodes, or a lease's."""
         executor = self._started(initializer)
-        if self.nodes:
-            try:
+        try:
+            if self.nodes:
                 wait_for_agents(executor, executor.submit, self.nodes)
-            except BaseException:
-                executor.shutdown(wait=True, cancel_futures=True)
-                raise
+            if isinstance(executor, gristmill.Lease):
+                executor.wait()
+        except BaseException:
+            executor.shutdown(wait=True, cancel_futures=True)
+            raise
         options: dict[str, Any] = {}
         if self.loss_retries:
             options["loss_retries"] = self.loss_retries
@@ -95,9 +97,7 @@ class Gristmill(GroupedExecutor):
         if not self.lease:
             return gristmill.Executor(workers, spin_us=self.spin_us, **options)
         hot = None if self.spin_us is None else self.spin_us / 1e6
-        lease = gristmill.Lease(workers=workers, hot=hot, **options)
-        lease.wait()
-        return lease
+        return gristmill.Lease(workers=workers, hot=hot, **options)
 
     def open_tagged(self) -> TaggedBackend:
         """Its tasks have tags; those of batches are not looked at."""
