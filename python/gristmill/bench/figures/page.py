@@ -111,19 +111,28 @@ def _row(relation: Relation, data: Data) -> str:
 
 
 def _table(figure: Figure, data: Data) -> list[str]:
-    names = data.series()
+    """Places by series, or series by places: of which there are more are the rows, as a page is longer than wide."""
+    names, places = data.series(), data.places()
     found = {(cell.series, cell.at): cell.samples for cell in data.cells}
-    if len(names) > 1 and len(data.places()) == 1:
-        (place,) = data.places()
-        return [f"| | {place} |", "|---|---|"] + [
-            f"| {name} | {_cell(figure, place, found[name, place])} |" for name in names
-        ]
-    lines = [f"| {data.across} | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
-    for place in data.places():
-        cells = [_cell(figure, place, found.get((name, place), [])) for name in names]
-        at = place if isinstance(place, str) else f"{place:,g}"
-        lines.append(f"| {at} | {' | '.join(cells)} |")
-    return lines
+    cells = {
+        (name, place): _cell(figure, place, found.get((name, place), []))
+        for name in names
+        for place in places
+    }
+    labels = [place if isinstance(place, str) else f"{place:,g}" for place in places]
+    if len(names) > len(places):
+        rows = [[name, *(cells[name, place] for place in places)] for name in names]
+        return _lines(["", *labels], rows)
+    rows = [
+        [label, *(cells[name, place] for name in names)]
+        for label, place in zip(labels, places, strict=True)
+    ]
+    return _lines([data.across, *names], rows)
+
+
+def _lines(head: list[str], rows: list[list[str]]) -> list[str]:
+    lines = [f"| {' | '.join(row)} |" for row in [head, *rows]]
+    return [lines[0], "|---" * len(head) + "|", *lines[1:]]
 
 
 def _cell(figure: Figure, place: Place, samples: list[float]) -> str:

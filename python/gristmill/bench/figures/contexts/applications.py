@@ -23,8 +23,9 @@ _VINES = {"TaskVine, tasks": "tasks", "TaskVine, invocations": "direct"}
 class Applications(Sweep):
     """Inference with ResNet-50 in six calls of 16 pictures, and a search for molecules of four calls, on two workers.
     The paper has 100,000 and 10,000 calls on 150 workers of a cluster; its L1 reads a shared file system, which 150
-    workers wear out. Here L1 and L2 both read one local disk, so that only L3 can save much. The paper's ExaMol could
-    not run at L3. Where TaskVine is installed its tasks and its invocations run the same calls.
+    workers wear out. Here L1 and L2 both read one local disk, so that only L3 can save much; and of LNNI's calls at L3
+    nearly all is inference, which no level saves. The paper's ExaMol could not run at L3. Where TaskVine is installed
+    its tasks and its invocations run the same calls.
     """
 
     key = "contexts-6"

@@ -55,7 +55,8 @@ class Threads(Figure):
     waits for the rest of a run, which two workers make many times as long as it takes to launch the tasks. What a
     worker of HTEX waits for at its queue is there as *queue*, be it the semaphore or the pipe, which stacks of Python
     do not tell apart: see the next profile. The thesis counts what runs a task as Python's standard library; here the
-    task's function is the program's. To start and to import is in the time of each worker.
+    task's function is the program's, and what calls it the engine's, which is a tenth of a direct worker's time. To
+    start and to import is in the time of each worker.
     """
 
     key = "thesis-2.2"
