@@ -90,14 +90,15 @@ def _is_measured(data: Data, app: str) -> bool:
 class Makespans(Sweep):
     """Six applications with two workers, from before the engine is opened until its last process has ended. Its start
     goes until fifty tasks that do nothing have been run: most engines start workers with their first tasks. What an
-    application makes or reads before its first task, as the matrix that is factorized, does not count. The paper
-    has 32 or 64 workers on 128 cores, and tasks so many and short that what engines cost shows. Here an engine with
-    processes of its own besides its workers shares two cores with them, and its start counts for more since runs last
-    a few seconds: that decides where the paper's engines were told apart by how they run tasks. What all tasks of
-    moldesign need Gristmill sets up once, as a context; two workers of a pool import it at the same time, on two cores.
-    Tasks of fedlearn and montage share nothing, and most of their time is that of images and of programs, which no
-    engine shortens: there Gristmill and a pool differ by less than runs of one of them do, and either may be
-    the first.
+    application makes or reads before its first task, as the matrix that is factorized, does not count. The paper has 32
+    or 64 workers on 128 cores, and tasks so many and short that what engines cost shows. Here an engine with processes
+    of its own besides its workers shares two cores with them, and its start counts for more since runs last a few
+    seconds: that decides where the paper's engines were told apart by how they run tasks. What all tasks of moldesign
+    need Gristmill sets up once, as a context, in an interpreter of its own that starts within the run and imports the
+    suite anew, a quarter of a second of one; workers of a pool, which have that, import the rest at the same time, on
+    two cores. Tasks of fedlearn, mapreduce and montage share nothing, and most of their time is that of images, texts
+    and programs, which no engine shortens: there Gristmill and a pool differ by less than runs of one of them do, and
+    either may be the first.
     """
 
     key = "taps-3"
