@@ -195,7 +195,7 @@ def test_one_place_makes_a_row_of_each_series(
     data.add("slow", "time", 20.0)
     data.write(tmp_path / "threads.json")
     written = page.write(tmp_path).read_text()
-    for line in ("| | time |", "| fast | 1 (1-1; 1) |", "| slow | 20 (20-20; 1) |"):
+    for line in ("|  | time |", "| fast | 1 (1-1; 1) |", "| slow | 20 (20-20; 1) |"):
         assert line in written.splitlines()
 
 
