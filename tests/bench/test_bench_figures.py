@@ -220,6 +220,14 @@ def test_what_a_call_raises_is_the_reason_that_its_series_is_left_out(tmp_path: 
     assert data.at("at once", 1) == 2
 
 
+def test_why_a_series_is_left_out_names_no_folder_of_the_machine(tmp_path: Path) -> None:
+    def fail() -> Iterator[Sample]:
+        raise BenchError(f"the run in {tmp_path}/runs/first did not end")
+
+    data = Session(tmp_path, 1).turns(Shares().empty(), [Case("first", 1, fail)])
+    assert data.missing == {"first": "at 1: the run in runs/first did not end"}
+
+
 def test_a_figure_of_what_is_not_here_does_not_keep_the_page_from_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,8 +95,10 @@ class Session:
                 except Exception as error:
                     # Cases raise what their calls do, which may be of any library.
                     reason = str(error) if isinstance(error, BenchError) else _told(error)
-                    data.missing[case.series] = f"at {case.at}: {reason}"
                     self._say(reason)
+                    # The page is read where these folders are not.
+                    told = reason.replace(f"{self.folder.resolve()}/", "")
+                    data.missing[case.series] = f"at {case.at}: {told}"
                     continue
                 for sample in found:
                     data.add(*sample)
