@@ -66,7 +66,7 @@ def kind_of(value: object) -> str:
     return type(value).__name__
 
 
-@pytest.fixture(params=EXECUTORS)
+@pytest.fixture(params=EXECUTORS, scope="module")
 def backend(request: pytest.FixtureRequest) -> Any:
     opened = EXECUTORS[request.param].open()
     yield opened

@@ -19,6 +19,8 @@ from pydantic import ValidationError
 
 from gristmill._cli import main
 from gristmill.bench import Engine
+from gristmill.bench.errors import BenchError
+from gristmill.bench.executors import taskvine
 from gristmill.bench.executors.taskvine import TaskVine
 from gristmill.bench.executors.vine import Held
 
@@ -85,6 +87,7 @@ class Vine:
         self.count = 0
         self.is_broken = False
         self.is_slow = False
+        self.stats = types.SimpleNamespace(workers_connected=0)
         os.environ["TCP_LOW_PORT"] = os.environ["TCP_HIGH_PORT"] = "9123"
         made.append(self)
 
@@ -104,6 +107,7 @@ class Vine:
         assert threading.get_ident() == self.owner, "a manager belongs to one thread"
         if self.is_broken:
             raise OSError("its port is gone")
+        self.stats.workers_connected += 1
         return self.tasks.pop() if self.tasks and not self.is_slow else None
 
     def create_library_from_functions(self, name: str, *functions: Any, **chosen: Any) -> Any:
@@ -210,6 +214,17 @@ def test_without_its_factory_it_fails_at_once(stand_in: types.ModuleType) -> Non
     stand_in.Factory = refuse  # type: ignore[attr-defined]
     with pytest.raises(OSError, match="vine_worker"):
         TaskVine().open()
+
+
+def test_it_is_opened_when_its_workers_are_there(
+    stand_in: types.ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    TaskVine(workers=3).open().shutdown()
+    assert made[-1].stats.workers_connected >= 3
+    monkeypatch.setattr(taskvine, "_START_MAX_S", -1)
+    with pytest.raises(BenchError, match="0 of 3 workers"):
+        TaskVine(workers=3).open()
+    assert made[-1].chosen["stopped"]
 
 
 def test_a_library_that_cannot_be_made_fails_at_once_and_leaves_no_workers(

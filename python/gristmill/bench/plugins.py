@@ -8,6 +8,8 @@ line use.
 from __future__ import annotations
 
 import inspect
+import sys
+from functools import lru_cache
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -103,11 +105,17 @@ def make(kind: Kind, name: str, fields: dict[str, Any]) -> Plugin:
 def _points(kind: Kind) -> dict[str, list[EntryPoint]]:
     """All of a kind, by name: one, unless distributions have different ones of a name."""
     found: dict[str, list[EntryPoint]] = {}
-    for point in entry_points(group=f"gristmill.bench.{kind}"):
+    for point in _declared(kind, tuple(sys.path)):
         same = found.setdefault(point.name, [])
         if all(one.value != point.value for one in same):
             same.append(point)
     return found
+
+
+@lru_cache(maxsize=len(KINDS))
+def _declared(kind: Kind, _path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """What all distributions declare: to read that takes 16 ms where 140 are installed."""
+    return tuple(entry_points(group=f"gristmill.bench.{kind}"))
 
 
 def _source(point: EntryPoint) -> str:

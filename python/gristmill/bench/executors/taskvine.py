@@ -14,11 +14,13 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from math import ceil
+from time import monotonic
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from gristmill.bench.dependencies import AfterParents
+from gristmill.bench.errors import BenchError
 from gristmill.bench.executors.base import ExecutorPlugin, TaskTimeout, put_first, scratch
 from gristmill.bench.executors.vine import Held, Manager, call
 from gristmill.bench.interfaces import Backend
@@ -26,6 +28,8 @@ from gristmill.bench.within import Source
 
 #: Of a task whose workers may be lost without end.
 _WITHOUT_END = 2**31
+#: How long its workers may take to come.
+_START_MAX_S = 60
 
 
 class TaskVine(ExecutorPlugin):
@@ -57,7 +61,10 @@ class TaskVine(ExecutorPlugin):
         return None if find_spec("ndcctools") else "conda install -c conda-forge ndcctools"
 
     def open(self) -> Backend:
-        """Starts manager and factory, and so the workers."""
+        """Starts manager and factory, and so the workers; waits for these.
+
+        ``BenchError``: they do not come.
+        """
         manager = Manager(partial(_started, self), self.workers)
         if self.calls == "tasks":
             return AfterParents(_Calls(manager, partial(_task, self)))
@@ -135,11 +142,24 @@ def _started(plugin: TaskVine) -> Iterator[Any]:
         factory.cores = plugin.told_threads() or 1
         with factory:
             try:
+                _wait_for_workers(manager, plugin.workers)
                 yield manager
             finally:
                 # Those whose factory is gone wait for their libraries, and these for them.
                 factory.min_workers = factory.max_workers = 0
                 manager.workers_shutdown(0)
+
+
+def _wait_for_workers(manager: Any, workers: int) -> None:
+    """Has the manager wait until so many workers are there: it lets them in only while it waits."""
+    begun = monotonic()
+    while (there := manager.stats.workers_connected) < workers:
+        if monotonic() - begun > _START_MAX_S:
+            raise BenchError(
+                f"TaskVine's factory has started {there} of {workers} workers in {_START_MAX_S} s:"
+                " run vine_worker by hand to see why"
+            )
+        manager.wait(1)
 
 
 def _install(plugin: TaskVine, name: str, context: list[Any] | None, manager: Any) -> None:
