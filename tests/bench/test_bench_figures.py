@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -182,6 +183,21 @@ def test_what_measures_itself_is_drawn_in_shares_or_put_into_a_table(
     ):
         assert line in written.splitlines()
     assert {one.name for one in tmp_path.glob("*.svg")} == {"shares.svg"}
+
+
+def test_many_ways_of_engines_are_a_panel_for_each_engine(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    data = Data("test", "bytes", "seconds")
+    for engine in ("first", "second", "third", "fourth"):
+        for way in ("", " with files", " with Redis"):
+            for size in (1_000, 10_000_000):
+                data.add(engine + way, size, float(size))
+    drawing.draw(data, "Ways", tmp_path / "ways.svg")
+    texts = re.findall(r"<text [^>]*>([^<]+)</text>", (tmp_path / "ways.svg").read_text())
+    for engine in ("first", "second", "third", "fourth"):
+        assert texts.count(engine) == 1
+    for way in ("its own way", "files", "Redis"):
+        assert texts.count(way) == 1
 
 
 def test_one_place_makes_a_row_of_each_series(

@@ -1,10 +1,10 @@
 """Figures as pictures: medians with their confidence intervals, by matplotlib.
 
-``lines``: a curve for each series, or bars side by side if there is one place. ``bars``: the bars of all series side by
-side at each place. ``shares``: a bar for each place, of which each series has a part. ``graphs``: graphs of tasks.
-``diagram``: what passes through components, a column for each series, whose places are in order: ``component: step`` is
-a line of a box, any other an arrow to the next box. ``histogram``: how often samples of each series at the first place
-have which value. ``table``: no picture.
+``lines``: a curve for each series, or bars side by side if there is one place; panels of them if they are many.
+``bars``: the bars of all series side by side at each place. ``shares``: a bar for each place, of which each series
+has a part. ``graphs``: graphs of tasks. ``diagram``: what passes through components, a column for each series, whose
+places are in order: ``component: step`` is a line of a box, any other an arrow to the next box. ``histogram``: how
+often samples of each series at the first place have which value. ``table``: no picture.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gristmill.bench.errors import BenchError
-from gristmill.bench.figures import diagrams, shapes
+from gristmill.bench.figures import curves, diagrams, shapes
 from gristmill.bench.figures.data import Data, Place
 
 Form = Literal["lines", "bars", "shares", "graphs", "diagram", "histogram", "table"]
@@ -23,11 +23,6 @@ Form = Literal["lines", "bars", "shares", "graphs", "diagram", "histogram", "tab
 _SIZE_IN = (7.0, 4.0)
 #: Of a bar with its name, and of a line of text or a place with bars side by side, if there are many, inches.
 _BAR_IN, _LINE_IN = 0.22, 0.24
-#: So many times between the least and the most, and an axis is logarithmic.
-_WIDE = 20.0
-#: As many as there are colours; lines tell series apart that are so far from each other.
-_MARKS = "osD^v<>PX*"
-_STROKES = ("-", "--", ":")
 #: Classes of a histogram.
 _CLASSES = 30
 
@@ -51,6 +46,8 @@ def draw(data: Data, title: str, path: Path, form: Form = "lines") -> None:
             shapes.draw(figure, data.graphs)
         elif form == "diagram":
             diagrams.draw(figure.subplots(), data)
+        elif form == "lines" and len(data.places()) > 1:
+            curves.draw(figure, data)
         else:
             _draw(figure.subplots(), data, form)
         figure.suptitle(title, fontsize="large")
@@ -59,6 +56,7 @@ def draw(data: Data, title: str, path: Path, form: Form = "lines") -> None:
 
 def _size_in(data: Data, form: Form) -> tuple[float, float]:
     """Of the picture, inches."""
+    width = 0.0
     match form:
         case "graphs":
             return shapes.size_in(data.graphs)
@@ -68,9 +66,11 @@ def _size_in(data: Data, form: Form) -> tuple[float, float]:
             height = diagrams.line_count(data) * _LINE_IN
         case "bars":
             height = len(data.places()) * _LINE_IN
+        case "lines":
+            width, height = curves.size_in(data)
         case _:
             height = 0
-    return _SIZE_IN[0], max(_SIZE_IN[1], height)
+    return max(_SIZE_IN[0], width), max(_SIZE_IN[1], height)
 
 
 def _draw(area: Any, data: Data, form: Form) -> None:
@@ -82,10 +82,8 @@ def _draw(area: Any, data: Data, form: Form) -> None:
         _histogram(area, data, places[0])
     elif form == "bars" and len(places) > 1:
         _groups(area, data, places)
-    elif len(places) == 1:
-        _bars(area, data, places[0])
     else:
-        _lines(area, data, places)
+        _bars(area, data, places[0])
     area.grid(alpha=0.3)
 
 
@@ -100,7 +98,7 @@ def _bars(area: Any, data: Data, place: Place) -> None:
     area.barh(list(found), medians, xerr=spread, capsize=3)
     area.invert_yaxis()
     area.set_xlabel(data.upward)
-    if min(medians) > 0 and max(medians) > _WIDE * min(medians):
+    if curves.is_wide(medians):
         area.set_xscale("log")
 
 
@@ -117,9 +115,9 @@ def _groups(area: Any, data: Data, places: list[Place]) -> None:
     area.set_xlabel(data.upward)
     values = [median.value for name in names for median in data.of(name).values()]
     # What takes no time has no bar on either axis.
-    if _is_wide([value for value in values if value > 0] or [0.0]):
+    if curves.is_wide([value for value in values if value > 0] or [0.0]):
         area.set_xscale("log")
-    _legend(area)
+    curves.legend(area)
 
 
 def _shares(area: Any, data: Data, places: list[Place]) -> None:
@@ -132,7 +130,7 @@ def _shares(area: Any, data: Data, places: list[Place]) -> None:
         ends = {place: ends[place] + part for place, part in zip(places, parts, strict=True)}
     area.invert_yaxis()
     area.set_xlabel(data.upward)
-    _legend(area)
+    curves.legend(area)
 
 
 def _histogram(area: Any, data: Data, place: Place) -> None:
@@ -140,7 +138,7 @@ def _histogram(area: Any, data: Data, place: Place) -> None:
     found = {cell.series: cell.samples for cell in data.cells if cell.at == place}
     values = [sample for samples in found.values() for sample in samples]
     least, most = min(values), max(values)
-    if _is_wide(values):
+    if curves.is_wide(values):
         area.set_xscale("log")
         edges = [least * (most / least) ** (at / _CLASSES) for at in range(_CLASSES + 1)]
     else:
@@ -151,40 +149,4 @@ def _histogram(area: Any, data: Data, place: Place) -> None:
         area.hist(samples, edges, histtype="stepfilled", alpha=0.6, label=name)
     area.set_xlabel(data.upward)
     area.set_ylabel(str(place))
-    _legend(area)
-
-
-def _lines(area: Any, data: Data, places: list[Place]) -> None:
-    """Several places: a curve for each series."""
-    is_named = any(isinstance(place, str) for place in places)
-    where = {place: index for index, place in enumerate(places)}
-    for index, name in enumerate(data.series()):
-        found = data.of(name)
-        across = [where[place] if is_named else place for place in found]
-        spread = [
-            [one.value - one.low for one in found.values()],
-            [one.high - one.value for one in found.values()],
-        ]
-        medians = [one.value for one in found.values()]
-        rounds, place = divmod(index, len(_MARKS))
-        look = {"marker": _MARKS[place], "linestyle": _STROKES[rounds % len(_STROKES)]}
-        area.errorbar(across, medians, yerr=spread, capsize=3, label=name, **look)
-    if is_named:
-        area.set_xticks(range(len(places)), [str(place) for place in places])
-    elif _is_wide([float(place) for place in places]):
-        area.set_xscale("log")
-    else:
-        area.set_xticks(places)
-    if _is_wide([median.value for name in data.series() for median in data.of(name).values()]):
-        area.set_yscale("log")
-    area.set_xlabel(data.across)
-    area.set_ylabel(data.upward)
-    _legend(area)
-
-
-def _legend(area: Any) -> None:
-    area.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
-
-
-def _is_wide(values: list[float]) -> bool:
-    return min(values) > 0 and max(values) > _WIDE * min(values)
+    curves.legend(area)
