@@ -10,7 +10,7 @@ import pytest
 from plugged import install
 
 from gristmill._cli import main
-from gristmill.bench import BenchError, resolve, run
+from gristmill.bench import BenchError, plugins, resolve, run
 from gristmill.bench.faults import notes
 
 #: Applications of somebody else.
@@ -136,3 +136,17 @@ def test_a_disk_that_is_full_is_said(
 def test_a_course_that_was_half_written_is_none(tmp_path: Path) -> None:
     (tmp_path / "course.json").write_text('{"raised": ')
     assert notes.course(tmp_path) is None
+
+
+def test_a_plugin_is_found_that_is_installed_while_the_program_runs(
+    theirs: None, tmp_path: Path
+) -> None:
+    assert "later" not in plugins.names("app")
+    points = next((tmp_path / "site").glob("*.dist-info")) / "entry_points.txt"
+    later = points.parent.with_name("later-1.0.dist-info")
+    later.mkdir()
+    (later / "METADATA").write_text("Metadata-Version: 2.1\nName: later\nVersion: 1.0\n")
+    (later / points.name).write_text("[gristmill.bench.app]\nlater = theirs:Half\n")
+    # The clock of files may not have moved since.
+    os.utime(later.parent, (1, 1))
+    assert "later" in plugins.names("app")

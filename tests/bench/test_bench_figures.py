@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -198,6 +199,30 @@ def test_many_ways_of_engines_are_a_panel_for_each_engine(tmp_path: Path) -> Non
         assert texts.count(engine) == 1
     for way in ("its own way", "files", "Redis"):
         assert texts.count(way) == 1
+
+
+def test_a_way_that_an_engine_lacks_is_named_and_looks_as_in_the_panels_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matplotlib = pytest.importorskip("matplotlib.axes")
+    colours: dict[str, set[str]] = {}
+
+    def note(_area: object, _across: object, _upward: object, label: str, **look: Any) -> None:
+        colours.setdefault(label, set()).add(look["color"] + look["marker"])
+        original(_area, _across, _upward, label=label, **look)
+
+    original = matplotlib.Axes.errorbar
+    monkeypatch.setattr(matplotlib.Axes, "errorbar", note)
+    data = Data("test", "bytes", "seconds")
+    for engine in ("first", "second", "third", "fourth"):
+        for way in ("", " with files", " with Redis"):
+            for size in (1_000, 10_000_000):
+                if (engine, way) != ("first", " with files"):
+                    data.add(engine + way, size, float(size))
+    drawing.draw(data, "Ways", tmp_path / "ways.svg")
+    assert ">files<" in (tmp_path / "ways.svg").read_text()
+    assert sorted(map(len, colours.values())) == [1, 1, 1]
+    assert len(set.union(*colours.values())) == 3
 
 
 def test_one_place_makes_a_row_of_each_series(

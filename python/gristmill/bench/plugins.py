@@ -8,6 +8,7 @@ line use.
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from functools import lru_cache
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
@@ -105,7 +106,7 @@ def make(kind: Kind, name: str, fields: dict[str, Any]) -> Plugin:
 def _points(kind: Kind) -> dict[str, list[EntryPoint]]:
     """All of a kind, by name: one, unless distributions have different ones of a name."""
     found: dict[str, list[EntryPoint]] = {}
-    for point in _declared(kind, tuple(sys.path)):
+    for point in _declared(kind, _installed()):
         same = found.setdefault(point.name, [])
         if all(one.value != point.value for one in same):
             same.append(point)
@@ -113,9 +114,21 @@ def _points(kind: Kind) -> dict[str, list[EntryPoint]]:
 
 
 @lru_cache(maxsize=len(KINDS))
-def _declared(kind: Kind, _path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+def _declared(kind: Kind, _of: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
     """What all distributions declare: to read that takes 16 ms where 140 are installed."""
     return tuple(entry_points(group=f"gristmill.bench.{kind}"))
+
+
+def _installed() -> tuple[tuple[str, int], ...]:
+    """Where distributions are, and when one was last installed or removed there."""
+    return tuple((folder, _changed_ns(folder)) for folder in sys.path)
+
+
+def _changed_ns(folder: str) -> int:
+    try:
+        return os.stat(folder or os.curdir).st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _source(point: EntryPoint) -> str:

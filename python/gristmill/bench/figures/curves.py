@@ -8,6 +8,7 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
+from gristmill.bench.figures import axes
 from gristmill.bench.figures.data import Data, Place
 
 #: As many as there are colours; lines tell series apart that are so far from each other.
@@ -19,8 +20,6 @@ _WITH, _OWN = " with ", "its own way"
 _COLUMNS = 3
 #: Of a panel, and of the name of what is on an axis, inches.
 _PANEL_IN, _AXIS_IN = (3.0, 2.4), 0.6
-#: So many times between the least and the most, and an axis is logarithmic.
-_WIDE = 20.0
 
 
 def draw(figure: Any, data: Data) -> None:
@@ -28,12 +27,17 @@ def draw(figure: Any, data: Data) -> None:
     panels = _panels(data)
     if not panels:
         area = figure.subplots()
-        _curves(area, data, {name: name for name in data.series()})
-        legend(area)
+        names = data.series()
+        _curves(area, data, {name: name for name in names}, names)
+        axes.legend(area)
         return
+    # Of which an engine may lack some: each looks the same in all panels.
+    ways = list(dict.fromkeys(way for found in panels.values() for way in found))
+    handles: dict[str, Any] = {}
     areas = figure.subplots(_rows(panels), _COLUMNS, sharex=True, sharey=True, squeeze=False)
-    for index, (area, (engine, names)) in enumerate(zip(areas.flat, panels.items(), strict=False)):
-        _curves(area, data, names)
+    for index, (area, (engine, found)) in enumerate(zip(areas.flat, panels.items(), strict=False)):
+        _curves(area, data, found, ways)
+        handles |= dict(zip(found, area.get_legend_handles_labels()[0], strict=True))
         area.set_title(engine, fontsize="medium")
         area.label_outer()
         if index + _COLUMNS >= len(panels):
@@ -41,8 +45,8 @@ def draw(figure: Any, data: Data) -> None:
             area.set_xlabel(data.across)
     for area in areas.flat[len(panels) :]:
         area.axis("off")
-    handles, labels = areas.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, fontsize="small", loc="outside lower center", ncols=_COLUMNS)
+    shown = [handles[way] for way in ways]
+    figure.legend(shown, ways, fontsize="small", loc="outside lower center", ncols=_COLUMNS)
 
 
 def size_in(data: Data) -> tuple[float, float]:
@@ -51,16 +55,6 @@ def size_in(data: Data) -> tuple[float, float]:
     if not panels:
         return 0.0, 0.0
     return _COLUMNS * _PANEL_IN[0], _rows(panels) * _PANEL_IN[1] + 2 * _AXIS_IN
-
-
-def is_wide(values: list[float]) -> bool:
-    """Whether an axis is to be logarithmic."""
-    return min(values) > 0 and max(values) > _WIDE * min(values)
-
-
-def legend(area: Any) -> None:
-    """Says beside an area which series is which."""
-    area.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def _panels(data: Data) -> dict[str, dict[str, str]]:
@@ -77,22 +71,21 @@ def _rows(panels: dict[str, dict[str, str]]) -> int:
     return ceil(len(panels) / _COLUMNS)
 
 
-def _curves(area: Any, data: Data, labelled: dict[str, str]) -> None:
-    """Draws series, by what they are called, into an area with axes."""
+def _curves(area: Any, data: Data, labelled: dict[str, str], labels: list[str]) -> None:
+    """Draws series, by what they are called, into an area with axes; how they look is by the place of that in all."""
     places = data.places()
     is_named = any(isinstance(place, str) for place in places)
     where = {place: index for index, place in enumerate(places)}
-    for index, (label, name) in enumerate(labelled.items()):
+    for label, name in labelled.items():
         found = data.of(name)
         across = [where[place] if is_named else place for place in found]
-        spread = [
-            [one.value - one.low for one in found.values()],
-            [one.high - one.value for one in found.values()],
-        ]
         medians = [one.value for one in found.values()]
-        rounds, place = divmod(index, len(_MARKS))
+        rounds, place = divmod(labels.index(label), len(_MARKS))
         look = {"marker": _MARKS[place], "linestyle": _STROKES[rounds % len(_STROKES)]}
-        area.errorbar(across, medians, yerr=spread, capsize=3, label=label, **look)
+        look["color"] = f"C{place}"
+        area.errorbar(
+            across, medians, yerr=axes.spread(found.values()), capsize=3, label=label, **look
+        )
     _scale(area, data, places, is_named)
     area.set_xlabel(data.across)
     area.set_ylabel(data.upward)
@@ -102,9 +95,9 @@ def _curves(area: Any, data: Data, labelled: dict[str, str]) -> None:
 def _scale(area: Any, data: Data, places: list[Place], is_named: bool) -> None:
     if is_named:
         area.set_xticks(range(len(places)), [str(place) for place in places])
-    elif is_wide([float(place) for place in places]):
+    elif axes.is_wide([float(place) for place in places]):
         area.set_xscale("log")
     else:
         area.set_xticks(places)
-    if is_wide([median.value for name in data.series() for median in data.of(name).values()]):
+    if axes.is_wide([median.value for name in data.series() for median in data.of(name).values()]):
         area.set_yscale("log")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gristmill.bench.errors import BenchError
-from gristmill.bench.figures import curves, diagrams, shapes
+from gristmill.bench.figures import axes, curves, diagrams, shapes
 from gristmill.bench.figures.data import Data, Place
 
 Form = Literal["lines", "bars", "shares", "graphs", "diagram", "histogram", "table"]
@@ -66,7 +66,7 @@ def _size_in(data: Data, form: Form) -> tuple[float, float]:
             height = diagrams.line_count(data) * _LINE_IN
         case "bars":
             height = len(data.places()) * _LINE_IN
-        case "lines":
+        case "lines" if len(data.places()) > 1:
             width, height = curves.size_in(data)
         case _:
             height = 0
@@ -91,14 +91,10 @@ def _bars(area: Any, data: Data, place: Place) -> None:
     """One place: the series side by side."""
     found = {name: data.of(name)[place] for name in data.series()}
     medians = [one.value for one in found.values()]
-    spread = [
-        [one.value - one.low for one in found.values()],
-        [one.high - one.value for one in found.values()],
-    ]
-    area.barh(list(found), medians, xerr=spread, capsize=3)
+    area.barh(list(found), medians, xerr=axes.spread(found.values()), capsize=3)
     area.invert_yaxis()
     area.set_xlabel(data.upward)
-    if curves.is_wide(medians):
+    if axes.is_wide(medians):
         area.set_xscale("log")
 
 
@@ -115,9 +111,9 @@ def _groups(area: Any, data: Data, places: list[Place]) -> None:
     area.set_xlabel(data.upward)
     values = [median.value for name in names for median in data.of(name).values()]
     # What takes no time has no bar on either axis.
-    if curves.is_wide([value for value in values if value > 0] or [0.0]):
+    if axes.is_wide([value for value in values if value > 0] or [0.0]):
         area.set_xscale("log")
-    curves.legend(area)
+    axes.legend(area)
 
 
 def _shares(area: Any, data: Data, places: list[Place]) -> None:
@@ -130,7 +126,7 @@ def _shares(area: Any, data: Data, places: list[Place]) -> None:
         ends = {place: ends[place] + part for place, part in zip(places, parts, strict=True)}
     area.invert_yaxis()
     area.set_xlabel(data.upward)
-    curves.legend(area)
+    axes.legend(area)
 
 
 def _histogram(area: Any, data: Data, place: Place) -> None:
@@ -138,7 +134,7 @@ def _histogram(area: Any, data: Data, place: Place) -> None:
     found = {cell.series: cell.samples for cell in data.cells if cell.at == place}
     values = [sample for samples in found.values() for sample in samples]
     least, most = min(values), max(values)
-    if curves.is_wide(values):
+    if axes.is_wide(values):
         area.set_xscale("log")
         edges = [least * (most / least) ** (at / _CLASSES) for at in range(_CLASSES + 1)]
     else:
@@ -149,4 +145,4 @@ def _histogram(area: Any, data: Data, place: Place) -> None:
         area.hist(samples, edges, histtype="stepfilled", alpha=0.6, label=name)
     area.set_xlabel(data.upward)
     area.set_ylabel(str(place))
-    curves.legend(area)
+    axes.legend(area)

@@ -25,8 +25,8 @@ class Applications(Sweep):
     The paper has 100,000 and 10,000 calls on 150 workers of a cluster; its L1 reads a shared file system, which 150
     workers wear out. Here L1 and L2 both read one local disk, so that only L3 can save much; and of LNNI's calls at L3
     nearly all is inference, which no level saves. The paper's ExaMol could not run at L3. Where TaskVine is installed
-    its tasks and its invocations run the same calls; these are not warmed up, as the library of that would be ended to
-    make room for that of the application, and TaskVine lets each live for two or three seconds.
+    its tasks and its invocations run the same calls. Neither is warmed up: invocations would leave a library that has
+    to be ended to make room for that of the application, and TaskVine lets each live for two or three seconds.
     """
 
     key = "contexts-6"
