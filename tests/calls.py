@@ -183,9 +183,11 @@ def is_loaded(module: str) -> bool:
 
 
 def is_interpreter_of_its_own() -> bool:
-    """Whether a worker was executed: its command line ends with its name."""
+    """Returns whether the worker was executed and not forked: its command line ends with its name, `slot.epoch`."""
+    import re
+
     with open("/proc/self/cmdline", "rb") as words:
-        return words.read().split(b"\0")[-2].count(b".") == 1
+        return re.fullmatch(rb"\d+\.\d+", words.read().split(b"\0")[-2]) is not None
 
 
 def process_name() -> str:

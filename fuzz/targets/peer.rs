@@ -1,34 +1,4 @@
-//! Any chunk as the messages of a peer: each is read whole or refused.
-
+//! libFuzzer's entry to the target `peer`.
 #![no_main]
 
-use gristmill_wire::peer::{
-    AnswerMessage, Ask, Beat, BlobMessage, ContextState, ContextTerms, Control, Definition, Grant, Greeting, MessageKind,
-    Messages, Piece, TaskMessage,
-};
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|chunk: &[u8]| {
-    for (kind, body) in Messages::new(chunk).map_while(Result::ok) {
-        match kind {
-            MessageKind::Greeting => drop(Greeting::read(body)),
-            MessageKind::Ask => drop(Ask::read(body)),
-            MessageKind::Grant => drop(Grant::read(body)),
-            MessageKind::Beat => drop(Beat::read(body)),
-            MessageKind::Define => drop(Definition::read(body)),
-            MessageKind::DefineContext => drop(ContextTerms::read(body)),
-            MessageKind::ContextState => drop(ContextState::read(body)),
-            MessageKind::Answer => drop(AnswerMessage::read(body)),
-            MessageKind::Task => {
-                if let Ok(task) = TaskMessage::read(body) {
-                    assert!(task.parents.clone().all(|parent| parent.is_ok()), "read whole");
-                }
-            }
-            MessageKind::Piece => drop(Piece::read(body)),
-            other => {
-                let _ = Control::read(other, body);
-                let _ = BlobMessage::read(other, body);
-            }
-        }
-    }
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gristmill_fuzz_harness::run("peer", bytes));

@@ -17,7 +17,7 @@ mod drain;
 mod ending;
 mod explain;
 mod functions;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod inner;
 mod intake;

@@ -38,6 +38,22 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ),
     ("replay", &["wire", "core"]),
     ("sim", &["sync", "wire", "core", "transport", "client", "agent"]),
+    (
+        "fuzz-harness",
+        &[
+            "sync",
+            "wire",
+            "shm",
+            "keeper",
+            "journal",
+            "store",
+            "image",
+            "transport",
+            "worker",
+            "client",
+            "sim",
+        ],
+    ),
     ("tidy", &[]),
 ];
 
@@ -49,7 +65,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("loom", &["sync", "shm", "client"]),
     ("serde_json", &["tidy"]),
     ("blake3", &["store"]),
-    ("rustix", &["transport"]),
+    ("rustix", &["transport", "fuzz-harness"]),
     ("rustls", &["transport"]),
     ("zeroize", &["transport"]),
     ("zstd", &["image"]),

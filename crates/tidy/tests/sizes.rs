@@ -44,19 +44,3 @@ fn functions_are_short() {
         assert!(is_long, "{name} in {path} is short now: take it off the list");
     }
 }
-
-#[test]
-fn the_entry_script_fits_a_screen_or_two() {
-    let count = gristmill_tidy::read("dev").lines().count();
-    assert!(count <= 150, "./dev has {count} lines");
-}
-
-#[test]
-fn the_rules_fit_a_page() {
-    let page = gristmill_tidy::read("CONTRIBUTING.md");
-    let is_rule = |line: &&str| {
-        line.split_once(". ").is_some_and(|(number, _)| number.parse::<u32>().is_ok())
-    };
-    let count = page.lines().filter(is_rule).count();
-    assert!((10..=30).contains(&count), "CONTRIBUTING.md has {count} rules");
-}

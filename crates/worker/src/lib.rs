@@ -8,7 +8,7 @@
 mod answer;
 mod batch;
 mod callee;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod idle;
 mod nested;

@@ -1,0 +1,16 @@
+//! A record of a result ring, as the client reads it.
+
+use crate::input::{Input, with_record};
+use gristmill_client::fuzzing::arrival;
+use gristmill_wire::Kind;
+
+const KINDS: [Kind; 6] =
+    [Kind::Answer, Kind::Ready, Kind::Request, Kind::Wait, Kind::Task, Kind::Define];
+
+/// Runs the target on one input.
+pub(crate) fn run(bytes: &[u8]) {
+    let mut input = Input(bytes);
+    let kind = KINDS[usize::from(input.byte()) % KINDS.len()];
+    let flags = input.byte();
+    with_record(kind, flags, input.0, arrival);
+}

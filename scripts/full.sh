@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+## full                         every check: the gate's steps that have not passed on this commit, then the slow tiers (half an hour)
+# Every step runs, whatever failed before it; no flaky test is forgiven.
+cd "$(dirname "$0")/.."
+source scripts/lib/steps.sh
+
+export GRISTMILL_STRICT=1
+skip_passed=yes
+gate_steps
+step ./dev versions
+step ./dev fuzz --seconds 5
+step ./dev asan
+step ./dev valgrind
+step ./dev miri
+step ./dev suite
+finish

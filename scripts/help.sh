@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+## help                         this list
+# The list is made of the lines that begin with two number signs and a space in the other scripts.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# The order in which a new developer needs them; what is not named here comes last.
+first=(run test slow lint fix full versions thorough loom sim mutants fuzz asan valgrind miri suite parsl conform e2e bench docs)
+for name in "${first[@]}" $(basename -s .sh scripts/*.sh); do
+  case " ${listed-} " in *" $name "*) continue ;; esac
+  listed="${listed-} $name"
+  sed -n 's/^## /  .\/dev /p' "scripts/$name.sh"
+done

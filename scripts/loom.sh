@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+## loom [CARGO ARGS]            the model checker on the ring, the bell and the hand-over; fails if no model ran
+cd "$(dirname "$0")/.."
+source scripts/lib/tests.sh
+
+need_rust
+export RUSTFLAGS="--cfg gristmill_loom" LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS:-3}" CARGO_TARGET_DIR=target/loom
+must_test cargo test --locked --release -p gristmill-shm -p gristmill-client --test loom "$@"
