@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path("/sys/fs/cgroup")
+_PREFIX = "gristmill-test-"
 #: What sets a limit in each version.
 _FILES = {
     ("memory", 2): "memory.max",
@@ -27,28 +29,64 @@ def _parent(controller: str) -> tuple[Path, int]:
     return _ROOT / controller, 1
 
 
+def _claim(folder: Path) -> int | None:
+    """Locks a group as long as the descriptor that is returned is open; ``None`` if another run holds or removed it."""
+    try:
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.stat(folder)
+    except OSError:
+        os.close(held)
+        return None
+    return held
+
+
+def _remove_leftovers(parent: Path) -> None:
+    """Removes the groups of runs that were killed: no run holds them, and they have no process."""
+    for folder in parent.glob(f"{_PREFIX}*"):
+        if (held := _claim(folder)) is not None:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+            os.close(held)
+
+
+def _make(parent: Path) -> tuple[Path, int]:
+    """Makes a group with a name that no other run has; returns it with the descriptor that holds it."""
+    while True:
+        folder = parent / f"{_PREFIX}{os.getpid()}-{os.urandom(4).hex()}"
+        folder.mkdir()
+        # Another run may take it for a leftover before it is claimed.
+        if (held := _claim(folder)) is not None:
+            return folder, held
+
+
 @contextlib.contextmanager
 def group(controller: str, limit: int) -> Iterator[Path]:
-    """Makes a group with a limit, -1 for none; gives the file that a process writes its id into to enter it.
+    """Makes a group with a limit, -1 for none; yields the file that a process writes its id into to enter the group.
 
-    Skips the test where the machine allows none.
+    Skips the test where the machine allows no groups.
     """
     parent, version = _parent(controller)
-    folder = parent / f"gristmill-test-{os.getpid()}"
     text = "max" if limit < 0 and version == 2 else str(limit)
-    try:
-        folder.mkdir()
-        (folder / _FILES[controller, version]).write_text(text)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            folder.rmdir()
-        pytest.skip(f"no control group with a limit of {controller} can be made: {error}")
-    try:
+    with contextlib.ExitStack() as stack:
+        try:
+            _remove_leftovers(parent)
+            folder, held = _make(parent)
+            stack.callback(os.close, held)
+            stack.callback(_remove, folder)
+            (folder / _FILES[controller, version]).write_text(text)
+        except OSError as error:
+            pytest.skip(f"no control group with a limit of {controller} can be made: {error}")
         yield folder / "cgroup.procs"
-    finally:
-        # Its processes are gone once they are reaped, which nobody tells.
-        while folder.exists():
-            try:
-                folder.rmdir()
-            except OSError:
-                os.sched_yield()
+
+
+def _remove(folder: Path) -> None:
+    """Removes a group; waits until its processes are reaped, for which the kernel sends no event."""
+    while folder.exists():
+        try:
+            folder.rmdir()
+        except OSError:
+            os.sched_yield()
